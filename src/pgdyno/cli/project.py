@@ -101,6 +101,7 @@ def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
     """Print how every criterion stands, and return the exit code."""
     from pgdyno.model.project import CriterionStatus
     from pgdyno.studies.project.judged import bound_text, judged, overall
+    from pgdyno.studies.project.replays import qualified_warnings
     from pgdyno.units import plural
 
     project, facts, fixed, edits = known_project(path, store_url)
@@ -118,6 +119,7 @@ def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
             "planned_days": one.scenario.planned_days,
             "days": one.facts.actual.days,
             "runs": one.facts.actual.runs,
+            "warnings": list(qualified_warnings(one.facts.replays)),
         }
         for one in scenarios
     ]
@@ -131,6 +133,8 @@ def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
             found = one.facts.measured
             figure = "not measured" if found is None else f"{found.value:.2f} ({found.how})"
             click.echo(f"{row['standing']:<12}  {one.scenario.name}: {figure}, {row['metric']} {row['criterion']}")
+            for text in qualified_warnings(one.facts.replays):
+                click.echo(f"warning: {one.scenario.name}: {text}", err=True)
         if fixed is None:
             click.echo("the criteria are not fixed: pgdyno project fix", err=True)
         if edits:

@@ -142,10 +142,11 @@ def test_one_server_by_two_names_is_not_compared_with_itself() -> None:
 
 def test_a_run_that_a_guard_ended_is_the_last_and_its_code_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter(["complete", "complete", "guard disk: full"])
-    sent = list[str]()
+    sent, follows = list[str](), list[object]()
 
-    def replay(_: object, ready: object, *__: object, **___: object) -> SimpleNamespace:
+    def replay(_: object, ready: object, *__: object, **more: object) -> SimpleNamespace:
         sent.append(str(ready))
+        follows.append(more["follows"])
         ended = next(ends)
         code = ExitCode.OK if ended == "complete" else ExitCode.RESTORED
         return SimpleNamespace(ended=ended, exit_code=code, is_valid=ended == "complete", outcome=ended)
@@ -158,6 +159,7 @@ def test_a_run_that_a_guard_ended_is_the_last_and_its_code_is_that_of_all(monkey
     said = list[str]()
     found = rounds.run_rounds(None, sides, 3, None, announce=said.append, teller=lambda _: lambda _: None)  # type: ignore[arg-type]
     assert sent == ["x-old-1.outcome", "x-new-1.outcome", "x-new-2.outcome"]
+    assert follows == [False, False, True], "between two runs of ours nobody tunes"
     assert found.exit_code is ExitCode.RESTORED
     assert [one.sentence for one in found.pairs] == ["1"]
     assert "no further run: guard disk: full" in said

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from certification_example import certification
 from pgdyno.model.project import Criterion, CriterionStatus, Measured, Scenario, judge
-from pgdyno.model.replay_comparison import Fidelity
+from pgdyno.model.replay_comparison import Fidelity, Limits
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.studies.project.build import scenario_facts
+from pgdyno.studies.project.judged import Judged
 from pgdyno.studies.project.replays import qualified, replays_table
+from pgdyno.studies.project.run_plan import parse_run
+from pgdyno.studies.project.run_record import ProjectRunRecord, RunStepRecord
+from pgdyno.studies.project.run_steps import run_steps
+from pgdyno.studies.project.scenario_sections import scenario_section
 from pgdyno.trace.schema import AnswerClass
 from study_example import make_study
 
@@ -49,6 +56,52 @@ def test_runs_are_counted_and_the_last_one_that_counts_is_qualified() -> None:
     assert [line.sentence for line in facts.studies if line.id == "r2"] == [
         "The run does not count: the injector was late"
     ]
+
+
+@pytest.mark.requirement("R-RPL-13", "R-RPL-14", "R-RPL-15")
+def test_the_report_says_of_the_qualified_run_its_steps_the_errors_accepted_and_what_is_against_it() -> None:
+    """A certification by 1,302 transactions was met without a word on their number."""
+    small = "1,302 transactions are fewer than the 1,000,000 of a certification."
+    fidelity = replace(GOOD.fidelity, warnings=(small,), limits=Limits(error_percent=2.0))
+    steps = {"prepare": 4.0, "inject": 60.0, "analyse": 2.0, "tune": 900.0}
+    asked, run = scenario("replay_p99_ms", 20), replace(GOOD, fidelity=fidelity, phases=steps)
+
+    def told(*results: ReplayResult) -> str:
+        facts = scenario_facts(asked, runs(*results))
+        standing = judge(asked.criterion, facts.measured)
+        section = scenario_section(Judged(asked, facts, standing), 1, {})
+        return " ".join(map(str, section.blocks))
+
+    page = told(GOOD, run)
+    assert f"Study r2: {small}" in page
+    assert "at most 2 %, fixed before it" in page
+    assert "prepare 4.0 s, inject 1:00 min, analyse 2.0 s, tune 15:00 min" in page
+    assert small not in told(run, GOOD), "that run is not the qualified one"
+    assert "qualified run" not in told(LATE)
+
+
+@pytest.mark.requirement("R-RPL-12")
+def test_a_run_of_the_reference_never_stands_for_the_platform_that_is_judged(tmp_path: Path) -> None:
+    """Sides take turns: of two runs of each the last one is the old platform's, and its p99 met the criterion."""
+    plan = certification(tmp_path / "bank", programs=tmp_path)
+    steps = [
+        one
+        for one in run_steps(parse_run(plan.read_text(), source=plan.name, folder=plan.parent))
+        if one.kind is StudyKind.REPLAY
+    ]
+    made = {one.key: RunStepRecord(one.scenario, 1.0, 1, 2.0, 0, f"r{n}") for n, one in enumerate(steps, 1)}
+    record = ProjectRunRecord(files={}, planned={}, steps=made)
+    old = {f"r{n}" for n, one in enumerate(steps, 1) if one.side == "old"}
+    (name,) = {one.scenario for one in steps}
+    assert record.references(name) == old
+    assert len(old) == len(steps) / 2
+    slow = replace(GOOD, response_ms={"p99": 99.0})
+    pairs = runs(GOOD, slow, slow, GOOD)  # as of two runs: old, new, new, old
+    facts = scenario_facts(scenario("replay_p99_ms", 20), pairs, frozenset({"r1", "r4"}))
+    assert facts.measured == Measured(99.0, 99.0, 99.0, "study r3, the qualified run of 4 replays")
+    assert judge(scenario("replay_p99_ms", 20).criterion, facts.measured) is CriterionStatus.MISSED
+    told = {row[1]: row[-1] for row in replays_table(facts.replays).rows}
+    assert told == {"r1": "of the reference", "r2": "yes", "r3": "qualified", "r4": "of the reference"}
 
 
 def test_without_a_run_that_counts_nothing_is_measured() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -88,7 +88,7 @@ def read_project(project: Project, store: Store | None, record: ProjectRunRecord
     ids: list[int] = []
     for scenario in project.scenarios:
         pairs = [] if store is None else [_studied(store, name) for name in scenario.studies]
-        known = scenario_facts(scenario, pairs)
+        known = scenario_facts(scenario, pairs, () if record is None else record.references(scenario.name))
         computed = figures_of(record, scenario.name).get(scenario.criterion.metric)
         known = known if computed is None else replace(known, measured=computed)
         if record is not None and (took := record.took_s(scenario.name)) is not None:
@@ -107,17 +107,19 @@ def _studied(store: Store, name: str) -> tuple[Study, list[Trial]]:
     return study, [trial for trial in store.trials(study.id) if trial.outcome is not None]
 
 
-def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> ScenarioFacts:
-    """Return what rows and studies say of a scenario. Pure."""
+def scenario_facts(
+    scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]], references: Container[str] = ()
+) -> ScenarioFacts:
+    """Return what rows and studies say of a scenario; `references` are replays of the side that it is held against."""
     trials = [trial for _, some in pairs for trial in some]
     lines = tuple(
         StudyLine(study.id, study.kind.value, tuple(trial.id for trial in some), _came_of(study, some))
         for study, some in pairs
     )
-    replays = replay_runs(study for study, _ in pairs)
+    replays = replay_runs((study for study, _ in pairs), references)
     return ScenarioFacts(
         _actual(scenario, trials, replays, sum(_runs(some) for _, some in pairs)),
-        measure(scenario, pairs),
+        measure(scenario, pairs, replays),
         lines,
         states_text(trials) if trials else "",
         replays,
@@ -140,13 +142,15 @@ def _actual(scenario: Scenario, trials: Sequence[Trial], replays: Sequence[Repla
     return Actual(float((last - first).days + 1), runs + len(replays), f"the store, {first} to {last}", times[0])
 
 
-def measure(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Measured | None:
+def measure(
+    scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]], replays: Sequence[ReplayRun]
+) -> Measured | None:
     """Return the figure that the criterion names, None when nothing was measured of it."""
     criterion = scenario.criterion
     if criterion.metric in ROW_METRICS:
         return row_metric(scenario.rows, criterion.metric)
     if criterion.metric in REPLAY_FIGURES:
-        return of_qualified(criterion, replay_runs(study for study, _ in pairs))
+        return of_qualified(criterion, replays)
     if criterion.metric in OF_RUNS:
         return None  # of two sides that are held against each other: a run's record has it
     if criterion.metric in CERTIFIED:

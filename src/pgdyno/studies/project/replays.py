@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,8 +10,11 @@ from pgdyno.model.figure import Table
 from pgdyno.model.project import Criterion, Measured
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study
-from pgdyno.studies.replay.words import UNLIKE
-from pgdyno.units import plural
+from pgdyno.studies.replay.words import STEPS, UNLIKE
+from pgdyno.units import plural, seconds_text
+
+REFERENCE = "of the reference"
+"""What is said of a run that counts and says nothing of the platform that is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,19 @@ REPLAY_FIGURES: Mapping[str, Callable[[ReplayResult], float | None]] = {
 """Answers unlike the captured ones in per cent, and response times from the due moment."""
 
 
-def replay_runs(studies: Iterable[Study]) -> tuple[ReplayRun, ...]:
-    """Return the replays among these studies, oldest first."""
+def replay_runs(studies: Iterable[Study], references: Container[str] = ()) -> tuple[ReplayRun, ...]:
+    """Return the replays among these studies, oldest first. Those of the reference's side qualify for nothing."""
     found = [
-        ReplayRun(study.id, study.created_at, result, "" if result.is_valid else why_void(result))
+        ReplayRun(
+            study.id,
+            study.created_at,
+            result,
+            why_void(result) if not result.is_valid else REFERENCE if study.id in references else "",
+        )
         for study in studies
         if (result := study.told(ReplayResult)) is not None
     ]
-    return tuple(sorted(found, key=lambda run: run.began_at))
+    return tuple(sorted(found, key=lambda run: run.began_at))  # fmt: skip
 
 
 def why_void(result: ReplayResult) -> str:
@@ -60,6 +68,29 @@ def of_qualified(criterion: Criterion, runs: Sequence[ReplayRun]) -> Measured | 
     if run is None or value is None:
         return None
     return Measured(value, value, value, f"study {run.study}, the qualified run of {plural(len(runs), 'replay')}")
+
+
+def qualified_facts(runs: Sequence[ReplayRun]) -> tuple[tuple[str, str], ...]:
+    """Return what a certification asks of its qualified run beside a figure: the errors accepted, and its steps."""
+    run = qualified(runs)
+    if run is None:
+        return ()
+    taken = run.result.phases
+    steps = ", ".join(f"{name} {seconds_text(taken[name])}" for name in STEPS if name in taken)
+    return (
+        ("qualified run", run.study),
+        (
+            "answers unlike the captured ones",
+            f"at most {run.result.fidelity.limits.error_percent:g} %, fixed before it",
+        ),
+        *((("its steps", steps),) if steps else ()),
+    )
+
+
+def qualified_warnings(runs: Sequence[ReplayRun]) -> tuple[str, ...]:
+    """Return what is said against the qualified run, such as that it is too small for a certification."""
+    run = qualified(runs)
+    return () if run is None else tuple(f"Study {run.study}: {text}" for text in run.result.fidelity.warnings)
 
 
 def replays_table(runs: Sequence[ReplayRun]) -> Table:

@@ -92,6 +92,11 @@ class ProjectRunRecord:
         """Return the studies that the steps of a scenario left, in their order."""
         return tuple(one.study for one in self.steps.values() if one.scenario == scenario and one.study)
 
+    def references(self, scenario: str) -> frozenset[str]:
+        """Return the studies of its replays on the old side, whose figures are not those of the new platform."""
+        begin = f"replay {scenario} old "  # as `run_steps` names its steps
+        return frozenset(one.study for key, one in self.steps.items() if one.study and key.startswith(begin))
+
     def done(self) -> dict[str, float]:
         """Return the steps that are done, each with the seconds that it took."""
         return {key: one.seconds for key, one in self.steps.items() if one.ended_at is not None}

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.project import ProjectRow, Scenario, row_metric
 from pgdyno.report.scales import zero_based
-from pgdyno.report.sections import Block, Charts, FactList, PageLinks, Prose, Section, TableBlock
+from pgdyno.report.sections import Block, Charts, FactList, Notice, PageLinks, Prose, Section, TableBlock
 from pgdyno.report.wording import capital, rounded_text
 from pgdyno.studies.project.build import ScenarioFacts
 from pgdyno.studies.project.judged import Judged, bound_text, figure_text
-from pgdyno.studies.project.replays import replays_table
+from pgdyno.studies.project.replays import qualified_facts, qualified_warnings, replays_table
 from pgdyno.units import plural, ranges_text, seconds_text
 
 NOT_RECORDED = "not recorded"
@@ -127,6 +127,8 @@ def scenario_section(one: Judged, number: int, pages: Mapping[str, str]) -> Sect
         blocks += [Prose(("The page of each study:",)), PageLinks(links)] if links else []
     if facts.replays:
         blocks.append(TableBlock(replays_table(facts.replays), "The last run that counts is the qualified one."))
+        blocks += [FactList(told)] if (told := qualified_facts(facts.replays)) else []
+        blocks += [Notice(against)] if (against := qualified_warnings(facts.replays)) else []
     if scenario.rows:
         blocks.append(
             TableBlock(_rows_table(scenario.rows), _ROWS_OF_RUN if facts.took_s is not None else _ROWS_OF_FILE)

@@ -176,8 +176,10 @@ def run_rounds(
         ready = prepare(side.target, options)
         if not is_only:
             announce(f"run {number} of {runs}, {name}")
+        follows = any(by_name[done].target.name == side.target.name for done, _ in results)
         told = replay(
-            store, ready, side.request, options, announce=announce, tell=teller(ready), restored=restored
+            store, ready, side.request, options, announce=announce, tell=teller(ready), restored=restored,
+            follows=follows,
         )  # fmt: skip
         results[name, number] = told
         if told.exit_code is ExitCode.RESTORED:

@@ -36,6 +36,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.replay.board import SENDING, LatestAnswers, ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
+from pgdyno.studies.replay.words import ANALYSE, INJECT, PREPARE, TUNE
 from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.target_request import TargetRequest
@@ -53,8 +54,6 @@ from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.units import agreeing, plural, seconds_text
 
-PREPARE, INJECT, ANALYSE, TUNE = "prepare", "inject", "analyse", "tune"
-"""The steps of a run; the last is what a person does between two of them."""
 _PART_S = 5.0
 _MANY = 50_000
 """Records of an engine that make a part worth writing."""
@@ -153,11 +152,13 @@ def replay(
     announce: Callable[[str], None],
     tell: Callable[[RunTally], None],
     restored: StateBack | None = None,
+    follows: bool = False,
 ) -> ReplayResult:
     """Send the trace and return what came of it; the outcome's folder and the study are there whatever ends it.
 
     Side effects on the target: whatever the captured statements do. `tell` is given the sum so far about five times a
-    second. A signal ends the sessions, and the study is interrupted.
+    second. `follows` says that we ran the one before it on this target: nobody has tuned anything in between. A signal
+    ends the sessions, and the study is interrupted.
     """
     began = time.time()
     study = observed_study(
@@ -173,7 +174,10 @@ def replay(
         "replay", {}, ready.meta.digest, f"trace {options.trace.stem}", read_only=False, unit="statements"
     )
     study = replace(study, workload=load)
-    steps, limits = Steps(_since_last(store, ready, began)), Limits(error_percent=options.error_limit_percent)
+    steps, limits = (
+        Steps({} if follows else _since_last(store, ready, began)),
+        Limits(error_percent=options.error_limit_percent),
+    )
     writer = OutcomeWriter(options.output, _facts_of(ready, options, study))
     store.add_study(study)
     with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:

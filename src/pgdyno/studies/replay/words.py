@@ -10,6 +10,8 @@ from pgdyno.trace.schema import AnswerClass
 from pgdyno.units import agreeing, plural, seconds_text
 
 COUNTS, VOID = "counts", "invalid"
+STEPS = PREPARE, INJECT, ANALYSE, TUNE = "prepare", "inject", "analyse", "tune"
+"""The steps of a run; the last is what a person does between two of them."""
 UNLIKE = (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED)
 
 
