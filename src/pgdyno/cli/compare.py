@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +13,13 @@ from pgdyno.cli.arguments.flags import verb
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.comparing.steps import generations_command, steps_command
-from pgdyno.cli.terminal.reporting import emit, format_of
+from pgdyno.cli.terminal.files import read_text
+from pgdyno.cli.terminal.reporting import emit, format_of, print_found
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import RUN_METRICS, Metric
 
 if TYPE_CHECKING:
+    from pgdyno.model.evidence import DeviceActivity
     from pgdyno.model.results.parts.pair import PairResult
 
 
@@ -54,18 +57,56 @@ def command(flags: CompareFlags) -> int:
 
         return replays_command(flags, *flags.replay)
     if flags.data:
-        from pgdyno.cli.comparing.contents import contents_command
-
-        return contents_command(flags, flags.data)
+        return _contents(flags, flags.data)
     if flags.iostat:
-        from pgdyno.cli.comparing.iostat import iostat_command
-
-        return iostat_command(flags, flags.iostat)
+        return _iostat(flags, flags.iostat)
     if flags.generations:
         return generations_command(flags)
     if flags.steps:
         return steps_command(flags)
     return _compare_runs(flags)
+
+
+def _contents(flags: CompareFlags, conninfos: tuple[str, str]) -> int:
+    from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.contents.comparing import compare_contents
+    from pgdyno.server.postgres import Postgres
+
+    first, second = (Postgres.reached(conninfo, side) for conninfo, side in zip(conninfos, "AB", strict=True))
+    found = compare_contents(first, second, jobs=flags.jobs, announce=Progress().announce)
+    print_found(found, found.lines(), as_json=flags.as_json)
+    return int(found.exit_code)
+
+
+def _iostat(flags: CompareFlags, files: tuple[Path, Path]) -> int:
+    from pgdyno.probes.evidence.iostat import compare
+    from pgdyno.report.iostat_page import change_sentences, iostat_page, new_device_sentences
+    from pgdyno.store.codec import to_json
+
+    before, after = (_devices(path, flags.devices) for path in files)
+    comparison, output = compare(before, after), flags.output
+    if flags.as_json and output is None:
+        said = [*change_sentences(comparison), *new_device_sentences(before, comparison)]
+        values = {"before": before, "after": after, "comparison": comparison, "sentences": said}
+        click.echo(json.dumps(to_json(values)))
+        return 0
+    emit(iostat_page(before, after, comparison), flags.wanted, output)
+    return 0
+
+
+def _devices(path: Path, wanted: tuple[str, ...]) -> tuple[DeviceActivity, ...]:
+    from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
+
+    hint = "Record one with iostat -x 10 2 > FILE."
+    rows = mean_devices(parse_iostat(read_text(path, hint=hint, lenient=True)))
+    found = tuple(row for row in rows if not wanted or row.device in wanted)
+    if not found:
+        raise UsageError(
+            f'"{path}" has no device row of iostat -x' if not rows else f'"{path}" has none of these devices',
+            detail=", ".join(row.device for row in rows) or None,
+            hint=hint if not rows else "Name one that it has with --device.",
+        )
+    return found
 
 
 def _compare_runs(flags: CompareFlags) -> int:

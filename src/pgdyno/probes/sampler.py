@@ -45,7 +45,6 @@ class Overhead:
     skipped: int = 0
     cpu_s: float = 0.0
     mean_tick_s: float = 0.0
-    longest_tick_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,6 @@ class _Kept:
     skipped: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
-    longest_s: float = 0.0
 
 
 def next_due(now: float, interval_s: float) -> float:
@@ -173,7 +171,7 @@ class Sampler:
             self._observer.close()
         kept = self._kept
         mean = kept.wall_s / kept.ticks if kept.ticks else 0.0
-        overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
+        overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean)
         speeds = {} if kept.host is None else kept.host.speeds
         path = path_counters(kept.over_network, kept.round_trips_s, speeds)
         return SampleBatch(kept.rows.rows(), list(kept.events), overhead, path, self._neighbours())
@@ -303,7 +301,6 @@ class Sampler:
         kept.skipped += skipped
         kept.cpu_s += time.thread_time() - cpu_began
         kept.wall_s += ended - began
-        kept.longest_s = max(kept.longest_s, ended - began)
         return rows
 
     def _measure_path(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
+import struct
 import time
-
-from pgdyno.trace.engine.timer import Timer
 
 LATE_US = 2000
 """Lateness of the engine that is passed on to what a session sends next; less may be of any machine."""
@@ -16,12 +16,41 @@ _PULSE_US = 10_000
 _NEAR_US = 10
 """What is due within it is looked out for: to sleep and to wake up takes as long of the processor."""
 
+_ABSOLUTE, _NONBLOCK = 1, 0o4000
+_SPEC = struct.Struct("@qqqq")
+"""`struct itimerspec`: interval, then when, each in seconds and nanoseconds."""
+
+
+class _Timer:
+    """A timerfd on the clock of `time.monotonic_ns`: epoll counts milliseconds. Python has it from 3.13 on."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self.fd: int = self._libc.timerfd_create(time.CLOCK_MONOTONIC, _NONBLOCK)
+        if self.fd < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        self._set = self._libc.timerfd_settime
+        self._spec = ctypes.create_string_buffer(_SPEC.size)
+        self._armed = 0
+
+    def arm(self, at_ns: int) -> None:
+        """Make the descriptor readable from `at_ns` on; costs nothing where it is armed for that already."""
+        if at_ns == self._armed:
+            return
+        self._armed = at_ns
+        _SPEC.pack_into(self._spec, 0, 0, 0, *divmod(max(at_ns, 1), 1_000_000_000))
+        self._set(self.fd, _ABSOLUTE, self._spec, None)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.fd)
+
 
 class Poll:
     """One epoll with what wakes it; sockets are registered by who has them."""
 
     def __init__(self) -> None:
-        self.epoll, self._timer = select.epoll(), Timer()
+        self.epoll, self._timer = select.epoll(), _Timer()
         self.wake = os.eventfd(0, os.EFD_NONBLOCK)
         self._armed = -NEVER
         """For when the timer is set, or was: a look at the sockets that found it expired was before `now` of the next
