@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+import psycopg
+from psycopg.rows import DictRow
+
+from pgdyno.errors import ConnectError
 from pgdyno.model.facts import Unknown
-from pgdyno.server.postgres import Postgres
-from pgdyno.server.role_settings import Override, read_overrides
+from pgdyno.server.postgres import Postgres, query_error, query_errors
+from pgdyno.server.role_settings import Override, all_overrides
 
 _STANDBYS = """
 SELECT coalesce(nullif(s.application_name, ''), 'walsender') || coalesce(' at ' || host(s.client_addr), '') AS who
@@ -22,9 +25,13 @@ SELECT 'slot ' || slot_name FROM pg_catalog.pg_replication_slots WHERE slot_type
  ORDER BY 1
 """
 _SELF = """
-SELECT pg_catalog.pg_is_in_recovery() AS in_recovery,
+SELECT pg_catalog.pg_is_in_recovery() AS in_recovery, current_user::text AS role,
+       pg_catalog.current_database()::text AS database,
        (SELECT enumvals FROM pg_catalog.pg_settings WHERE name = 'io_method') AS io_methods
 """
+
+
+_WAL = "SELECT coalesce(sum(size), 0)::int8 AS size FROM pg_catalog.pg_ls_waldir()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +53,26 @@ class ServerReading:
 
 def read_server(postgres: Postgres) -> ServerReading:
     """Read it; `pg_monitor` is enough for all of it. Raises ConnectError. No effect on the server."""
-    row = postgres.fetch(_SELF)[0]
-    role, database, overrides = read_overrides(postgres)
-    return ServerReading(
-        in_recovery=bool(row["in_recovery"]),
-        standbys=tuple(str(standby["who"]) for standby in postgres.fetch(_STANDBYS)),
-        io_methods=tuple(cast(Sequence[str], row["io_methods"] or ())),
-        wal_bytes=_wal_bytes(postgres),
-        role=role,
-        database=database,
-        overrides=overrides,
-    )
+    with postgres.connect() as connection, query_errors(postgres.label):
+        (row,) = connection.execute(_SELF).fetchall()
+        standbys = connection.execute(_STANDBYS).fetchall()
+        return ServerReading(
+            in_recovery=bool(row["in_recovery"]),
+            standbys=tuple(str(standby["who"]) for standby in standbys),
+            io_methods=tuple(cast(Sequence[str], row["io_methods"] or ())),
+            wal_bytes=_wal_bytes(connection, postgres.label),
+            role=str(row["role"]),
+            database=str(row["database"]),
+            overrides=all_overrides(connection),
+        )
 
 
-def _wal_bytes(postgres: Postgres) -> int | Unknown:
+def _wal_bytes(connection: psycopg.Connection[DictRow], label: str) -> int | Unknown:
     try:
-        rows = postgres.fetch("SELECT coalesce(sum(size), 0)::int8 AS size FROM pg_catalog.pg_ls_waldir()")
-    except ConnectError:
-        raise
-    except EnvironmentUnsuitable as error:
+        (row,) = connection.execute(_WAL).fetchall()
+    except psycopg.Error as refused:
+        error = query_error(label, refused)
+        if isinstance(error, ConnectError):
+            raise error from refused
         return Unknown(f"{error.message}; GRANT pg_monitor lets a role see it")
-    return int(str(rows[0]["size"]))
+    return int(str(row["size"]))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg.rows import DictRow
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner.runner import Runner
@@ -138,18 +139,23 @@ def read_files(postgres: Postgres) -> FileReading:
     EnvironmentUnsuitable, with the verb that lists the grants, when the role has not. No effect on the server.
     """
     with postgres.connect() as connection:
-        try:
-            rows = connection.execute(_QUERY).fetchall()
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise EnvironmentUnsuitable(
-                f'the role on "{postgres.label}" may not read pg_file_settings',
-                detail="Without it nobody can tell whether a value was accepted, and from which file it comes.",
-                hint="Run pgdyno privileges --for preflight, apply or tune with the same --target: it prints GRANTs.",
-            ) from error
-        except psycopg.Error as error:
-            raise query_error(postgres.label, error) from error
-        settings = snapshot.read_settings(connection, label=postgres.label)
-    return FileReading(tuple(row_as(FileLine, row, postgres.label) for row in rows), settings)
+        return files_seen_by(connection, postgres.label)
+
+
+def files_seen_by(connection: psycopg.Connection[DictRow], label: str) -> FileReading:
+    """Do what `read_files` does in a session that was opened for it."""
+    try:
+        rows = connection.execute(_QUERY).fetchall()
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise EnvironmentUnsuitable(
+            f'the role on "{label}" may not read pg_file_settings',
+            detail="Without it nobody can tell whether a value was accepted, and from which file it comes.",
+            hint="Run pgdyno privileges --for preflight, apply or tune with the same --target: it prints GRANTs.",
+        ) from error
+    except psycopg.Error as error:
+        raise query_error(label, error) from error
+    settings = snapshot.read_settings(connection, label=label)
+    return FileReading(tuple(row_as(FileLine, row, label) for row in rows), settings)
 
 
 def refuse_waiting(postgres: Postgres, is_ours: Callable[[str], bool]) -> None:

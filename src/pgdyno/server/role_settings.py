@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import psycopg
+from psycopg.rows import DictRow
+
 from pgdyno.server.effectiveness import quoted
 from pgdyno.server.postgres import Postgres, query_errors
 
@@ -32,13 +35,12 @@ def read_overrides(postgres: Postgres) -> tuple[str, str, tuple[Override, ...]]:
     """Return our role, our database, and the settings of all roles and databases. No effect on the server."""
     with postgres.connect() as connection, query_errors(postgres.label):
         (row,) = connection.execute(_SELF).fetchall()
-        found = connection.execute(_OVERRIDES).fetchall()
-    return str(row["role"]), str(row["database"]), tuple(map(_override, found))
+        return str(row["role"]), str(row["database"]), all_overrides(connection)
 
 
-def all_overrides(postgres: Postgres) -> tuple[Override, ...]:
-    """Return the settings of all roles and databases, in one order. No effect on the server."""
-    return tuple(map(_override, postgres.fetch(_OVERRIDES)))
+def all_overrides(connection: psycopg.Connection[DictRow]) -> tuple[Override, ...]:
+    """Return the settings of all roles and databases, in one order. Raises psycopg.Error. No effect on the server."""
+    return tuple(map(_override, connection.execute(_OVERRIDES).fetchall()))
 
 
 def _override(row: Mapping[str, object]) -> Override:

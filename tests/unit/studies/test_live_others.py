@@ -21,8 +21,9 @@ ROWS = {one.name: one for one in (state("work_mem", "4096"), state("random_page_
 class Files:
     def __init__(self, monkeypatch):
         self.rows, self.lines, self.overrides = dict(ROWS), (), (Override("reports", None, "work_mem", "1GB"),)
-        monkeypatch.setattr(others, "read_files", lambda _postgres: FileReading(self.lines, dict(self.rows)))
-        monkeypatch.setattr(others, "all_overrides", lambda _postgres: self.overrides)
+        monkeypatch.setattr(
+            others, "files_and_overrides", lambda _: (FileReading(self.lines, dict(self.rows)), self.overrides)
+        )
 
     def set(self, name, value, **fields):
         self.rows[name] = replace(self.rows[name], setting=value, source="configuration file", **fields)

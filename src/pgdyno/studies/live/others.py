@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.routes.file_check import read_files
-from pgdyno.server.postgres import Postgres
+from pgdyno.routes.file_check import FileReading, files_seen_by
+from pgdyno.server.postgres import Postgres, query_errors
 from pgdyno.server.role_settings import Override, all_overrides, subject
 from pgdyno.server.snapshot import SettingState, differences
 from pgdyno.studies.live.world import LiveStopped
@@ -71,17 +71,17 @@ class OthersSettings:
     def __init__(self, postgres: Postgres, own: Collection[str]) -> None:
         self._postgres = postgres
         self._own = frozenset(own)
-        self._overrides = all_overrides(postgres)
-        self._found = self._last = self._read()
+        self._found, self._overrides = self._read()
+        self._last = self._found
 
     def require_none(self) -> Literal[True]:
         """Raise LiveStopped when a setting is no longer what our last switch left, or a file holds an unread edit.
 
         So it does for a setting of a role or a database. Returns True, which tells it from a server that was away.
         """
-        now = self._read()
+        now, overrides = self._read()
         _refuse(self._last, now, ())
-        _refuse_overrides(self._overrides, all_overrides(self._postgres))
+        _refuse_overrides(self._overrides, overrides)
         return True
 
     def require_calm(self) -> None:
@@ -100,7 +100,7 @@ class OthersSettings:
 
     def switched(self) -> Literal[True]:
         """Take down what our switch has left, as `require_none` raises and returns for what came into force with it."""
-        now = self._read()
+        now, _ = self._read()
         _refuse(self._found, now, self._own)
         self._last = now
         return True
@@ -109,14 +109,20 @@ class OthersSettings:
         """Hear that the server is in its baseline again."""
         self._last = self._found
 
-    def _read(self) -> Mapping[str, SettingState]:
-        reading = read_files(self._postgres)
+    def _read(self) -> tuple[Mapping[str, SettingState], tuple[Override, ...]]:
+        reading, overrides = files_and_overrides(self._postgres)
         edits = reading.unread()
         if edits:
             raise LiveStopped(
                 f"somebody else has edited the server's settings: {edits[0]}", detail="\n".join(edits[1:]) or None
             )
-        return reading.settings
+        return reading.settings, overrides
+
+
+def files_and_overrides(postgres: Postgres) -> tuple[FileReading, tuple[Override, ...]]:
+    """Return what files, roles and databases set, as one new session sees it. Errors as `read_files`."""
+    with postgres.connect() as session, query_errors(postgres.label):
+        return files_seen_by(session, postgres.label), all_overrides(session)
 
 
 def _refuse_overrides(before: tuple[Override, ...], now: tuple[Override, ...]) -> None:
