@@ -37,6 +37,8 @@ PIECES = (
     "\\set a random(1, 180000)\nSELECT count(abalance) FROM pgbench_accounts WHERE aid BETWEEN :a AND :a + 20000;\n"
 )
 """Hundreds of blocks a statement, through the buffers: of single rows a busy machine reads too few in a window."""
+ONE_ROW = "BEGIN;\nUPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\nSELECT pg_sleep(0.02);\nEND;\n"
+"""Whoever has the row keeps it for a while and does nothing: the others wait, however slow the machine is."""
 DATABASE = "evidence"
 
 
@@ -84,7 +86,10 @@ def pgbench(target: Target, *words: str) -> str:
 
 
 def under_load(target: Target, inventory: Inventory, *words: str, clients: int = 2) -> tuple[Evidence, int]:
-    """Gather while pgbench runs; return the evidence and the transactions of the whole run."""
+    """Gather while pgbench runs; return the evidence and the transactions of the whole run.
+
+    The words give it a rate: what is looked at are shares and signs, and at full speed it takes all CPUs.
+    """
     with pgbench_beside(target, DATABASE, *words, clients=clients) as load:
         found = gather(target, inventory, window_s=2.0)
         return found, transactions_of(load)
@@ -97,7 +102,7 @@ def test_small_max_wal_size_shows_in_the_log_of_every_version(any_postgres: Sand
     with settings(target.postgres, **small), bench_database(target):
         pgbench(target, "-n", "-f", str(SEGMENTS), "-R", "6", "-t", "12")  # a slow machine writes little WAL by itself
         inventory = inventory_of(target)
-        found, transactions = under_load(target, inventory, "-b", "tpcb-like")
+        found, transactions = under_load(target, inventory, "-b", "tpcb-like", "-R", "200")
         stored = gather(target, inventory, window_s=1.0, folder=tmp_path)
     assert isinstance(found.log, LogEvidence)
     assert len(found.log.too_frequent_s) > 0
@@ -138,8 +143,8 @@ def test_classes_of_three_loads_differ(sandbox18: Sandbox, tmp_path: Path) -> No
     with settings(target.postgres, autovacuum="off"), bench_database(target):
         inventory = inventory_of(target)
         found = {}
-        for words in (["-S"], ["-b", "tpcb-like"], ["-f", str(tmp_path / "scan.sql")]):
-            evidence, _ = under_load(target, inventory, *words)
+        for words, rate in ((["-S"], "1000"), (["-b", "tpcb-like"], "200"), (["-f", str(tmp_path / "scan.sql")], "10")):
+            evidence, _ = under_load(target, inventory, *words, "-R", rate)
             found[" ".join(words)[:12]] = evidence.workload
     assert list(found.values()) == [WorkloadClass.READ_ONLY, WorkloadClass.OLTP, WorkloadClass.OLAP]
 
@@ -150,7 +155,7 @@ def test_single_row_statements_are_tiny_requests(sandbox18: Sandbox) -> None:
     target.postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
     target.postgres.execute("SELECT public.pg_stat_statements_reset()")  # other tests left more than is read of it
     with bench_database(target):
-        found, _ = under_load(target, inventory_of(target), "-S")
+        found, _ = under_load(target, inventory_of(target), "-S", "-R", "2000")
     assert not isinstance(found.tiny_requests, Unknown)
     assert found.tiny_requests.calls_share > 0.9
 
@@ -217,7 +222,8 @@ def test_monitor_role_is_enough_and_a_plain_role_learns_less(sandbox18: Sandbox)
             if statement is not None:
                 target.postgres.execute(sql.SQL(statement))
             as_role = replace(target, postgres=Postgres(make_conninfo(target.postgres.conninfo, user=role)))
-            found = gather(as_role, inventory, window_s=1.0)
+            with settings(target.postgres, autovacuum="off"):  # what others left to analyse is no load, and writes rows
+                found = gather(as_role, inventory, window_s=1.0)
         finally:
             target.postgres.execute(sql.SQL("DROP ROLE {}").format(name))
         assert isinstance(found.statistics, Statistics)
@@ -263,7 +269,7 @@ def test_small_cache_shows_misses_and_evictions(make_sandbox: Callable[..., Sand
     sandbox.stop()
     sandbox.start()
     with bench_database(target):
-        found, _ = under_load(target, inventory_of(target), "-f", str(tmp_path / "pieces.sql"))
+        found, _ = under_load(target, inventory_of(target), "-f", str(tmp_path / "pieces.sql"), "-R", "40")
     statistics = found.statistics
     assert isinstance(statistics, Statistics)
     assert not isinstance(statistics.hit_ratio, Unknown)
@@ -275,13 +281,14 @@ def test_small_cache_shows_misses_and_evictions(make_sandbox: Callable[..., Sand
 
 
 @pytest.mark.requirement("R-PG-35")
-def test_waits_for_locks_grow_with_clients_on_few_rows(sandbox18: Sandbox) -> None:
+def test_waits_for_locks_grow_with_clients_on_few_rows(sandbox18: Sandbox, tmp_path: Path) -> None:
     target = sandbox18.target()
+    (tmp_path / "row.sql").write_text(ONE_ROW)
     waiting = []
     with bench_database(target):
         inventory = inventory_of(target)
         for clients in (1, 24):
-            found, _ = under_load(target, inventory, "-b", "tpcb-like", clients=clients)
+            found, _ = under_load(target, inventory, "-f", str(tmp_path / "row.sql"), clients=clients)
             assert not isinstance(found.concurrency, Unknown)
             waiting.append(found.concurrency.lock_waiters_mean)
             assert isinstance(found.concurrency.knee_clients, Unknown)
