@@ -24,8 +24,8 @@ from pgdyno.studies.reports import build_report
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-CANDIDATES = 7
-"""One is rejected, and six are measured (R-TUN-01)."""
+CANDIDATES = 5
+"""One is rejected, and four are measured (R-TUN-01)."""
 
 
 @pytest.mark.timeout(1800)  # longer than its budget: at the lowest priority it takes that
