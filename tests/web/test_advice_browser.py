@@ -26,7 +26,7 @@ def advice_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(browser: Browser, path: Path, *, width: int = 1200, dark: bool = False) -> Page:
-    page = browser.page()
+    page = browser.reader()
     page.open(path, width=width, dark=dark)
     return page
 

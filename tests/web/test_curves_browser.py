@@ -59,7 +59,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.requirement("R-REP-02")
 @pytest.mark.parametrize(("width", "dark"), LOOKS)
 def test_twenty_steps_and_two_curves_are_drawn(browser: Browser, shown: Path, dark: bool, width: int) -> None:
-    opened = browser.page()
+    opened = browser.reader()
     opened.open(shown, width=width, dark=dark)
     assert opened.problems == []
     assert opened.requests == []
@@ -69,7 +69,7 @@ def test_twenty_steps_and_two_curves_are_drawn(browser: Browser, shown: Path, da
 
 
 def test_every_kind_of_step_has_its_colour_and_the_dropped_ones_a_pattern(browser: Browser, shown: Path) -> None:
-    opened = browser.page()
+    opened = browser.reader()
     opened.open(shown)
     seen = opened.evaluate(COLOURS)
     keep, drop = seen.get("0,158,115", 0), seen.get("213,94,0", 0)
@@ -80,7 +80,7 @@ def test_every_kind_of_step_has_its_colour_and_the_dropped_ones_a_pattern(browse
 
 def test_a_narrow_screen_lays_the_bars_on_their_side(browser: Browser, shown: Path) -> None:
     def height(width: int) -> float:
-        opened = browser.page()
+        opened = browser.reader()
         opened.open(shown, width=width)
         return float(opened.evaluate("document.querySelector('[data-figure=staircase]').clientHeight"))
 
@@ -89,7 +89,7 @@ def test_a_narrow_screen_lays_the_bars_on_their_side(browser: Browser, shown: Pa
 
 
 def test_both_are_printed(browser: Browser, shown: Path, tmp_path: Path) -> None:
-    opened = browser.page()
+    opened = browser.reader()
     opened.open(shown, dark=True)
     opened.pdf(tmp_path / "curves.pdf")
     assert (tmp_path / "curves.pdf").stat().st_size > 20_000

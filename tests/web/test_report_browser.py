@@ -65,7 +65,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def opened(browser: Browser, path: Path, *, width: int = 1200, dark: bool = False) -> Page:
-    page = browser.page()
+    page = browser.reader()
     page.open(path, width=width, dark=dark)
     return page
 
