@@ -303,7 +303,7 @@ def _node_config(cluster: PatroniCluster, name: str, own: Path) -> dict[str, obj
     dynamic = {
         "ttl": 20,
         "loop_wait": 1,
-        "retry_timeout": 3,
+        "retry_timeout": 8,  # a leader that does not reach etcd for so long demotes itself: a busy machine is no reason
         "maximum_lag_on_failover": 1 << 30,
         "postgresql": {"use_pg_rewind": True, "parameters": BASE_SETTINGS},
     }
