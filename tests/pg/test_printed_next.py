@@ -13,13 +13,13 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from advise_command import run
-from calm_load import SCRIPT
+from calm_load import SCRIPT, WINDOW
 from fix_postgres import find_build
 from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = [pytest.mark.pg, pytest.mark.usefixtures("pgdyno_home")]
 PRINTED = re.compile(r"(?:^|: |  )(pgdyno [a-z]+ [^\n]*)$", re.MULTILINE)
-CALM = ("-w", "custom", "-c", "1", "--warmup", "1", "--measure", "2")
+CALM = ("-w", "custom", "-c", "1", *WINDOW)
 
 
 def followed(home: Path, *words: str) -> Iterator[str]:
@@ -60,8 +60,6 @@ def test_what_is_printed_to_be_typed_next_is_taken(
     applied = list(followed(tmp_path, "apply", "--target", dsn, "effective-cache-size", "--yes"))
     assert [one.split()[1] for one in applied] == ["rollback"]
     shutil.copy(SCRIPT, tmp_path / "calm.sql")  # too few transactions for a busy machine's unevenness to be seen in
-    benched = list(
-        followed(tmp_path, "bench", "--target", dsn, *CALM, "--script", "calm.sql", "--foreign-cpu", "10000")
-    )
+    benched = list(followed(tmp_path, "bench", "--target", dsn, *CALM, "--script", "calm.sql"))
     assert [one.split()[1] for one in benched] == ["report", "report"]
     assert (tmp_path / "report.html").exists()
