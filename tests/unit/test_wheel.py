@@ -49,6 +49,7 @@ def test_it_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
         "install",
         "--no-index",
         "--no-deps",
+        "--no-compile",
         "--target",
         str(installed),
         str(wheel),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.random import Generator
@@ -15,6 +15,8 @@ EVERYWHERE, NEAR, ROUNDS, KEPT, PER_KEPT = 300, 400, 12, 5, 50
 """In three rounds twenty knobs come three quarters of the way to the most promising point, in twelve nine tenths."""
 SHORT, LONG, LONG_SHARE = 0.12, 0.5, 0.3
 MORE_TRIES = 300
+HIGHEST = 100
+"""Of the scores, so many are put in order before the rest is."""
 COUNTABLE = 5000
 """A space of so few points is gone through to the last one before it is called spent."""
 
@@ -35,10 +37,10 @@ class Allowed:
             self._known[key] = self._feasible(self._encoding.point(row))
         return self._known[key]
 
-    def first(self, rows: Rows, count: int = 1) -> Rows:
-        """Return the first `count` allowed rows, or as many as there are."""
+    def first(self, rows: Rows, count: int = 1, *, order: Iterable[int] | None = None) -> Rows:
+        """Return the first `count` allowed rows, in this order of their places, or as many as there are."""
         found = []
-        for row in rows:
+        for row in rows if order is None else (rows[place] for place in order):
             if self(row):
                 found.append(row)
                 if len(found) == count:
@@ -57,12 +59,20 @@ def search(encoding: Encoding, leaders: Rows, score: Score, allowed: Allowed, rn
     rows = np.vstack([anywhere, near])
     values = score(rows)
     for _ in range(ROUNDS):
-        top = allowed.first(rows[np.argsort(-values, kind="stable")], KEPT)
+        top = allowed.first(rows, KEPT, order=_highest(values))
         if not len(top):
             break
         more = perturbed(encoding, np.repeat(top, PER_KEPT, axis=0), rng)
         rows, values = np.vstack([rows, more]), np.concatenate([values, score(more)])
-    return allowed.first(rows[np.argsort(-values, kind="stable")])
+    return allowed.first(rows, order=_highest(values))
+
+
+def _highest(values: Vector) -> Iterator[int]:
+    """Yield the places of values, the highest first and equal ones in their order; few are asked for, of thousands."""
+    least = np.partition(values, -min(HIGHEST, values.size))[-min(HIGHEST, values.size)]
+    is_high = values >= least
+    for places in (np.flatnonzero(is_high), np.flatnonzero(~is_high)):
+        yield from places[np.argsort(-values[places], kind="stable")].tolist()
 
 
 def perturbed(encoding: Encoding, rows: Rows, rng: Generator) -> Rows:
