@@ -197,9 +197,10 @@ def capped(shares: Floats) -> Floats:
     shares = shares / shares.sum()
     if shares.max() <= CAP:
         return shares
-    cap = max(CAP, _level(lambda level: np.minimum(level, LIFT * shares)))
-    factor = _level(lambda level: np.minimum(cap, level * LIFT * shares))
-    weights = np.minimum(cap, factor * LIFT * shares)
+    lifted = LIFT * shares
+    cap = max(CAP, _level(lambda level: np.minimum(level, lifted)))
+    factor = _level(lambda level: np.minimum(cap, level * lifted))
+    weights = np.minimum(cap, factor * lifted)
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
@@ -208,7 +209,9 @@ def _level(weights: Callable[[float], Floats]) -> float:
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if weights(middle).sum() < 1 else (low, middle)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if np.add.reduce(weights(middle)) < 1 else (low, middle)
     return high
 
 
