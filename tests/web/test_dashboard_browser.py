@@ -28,6 +28,9 @@ DRAWN = """[...document.querySelectorAll(".running .strips canvas")].filter(canv
 CUT = """[...document.querySelectorAll("h1, h2, h3, .figures dd, .state, .alerts li, figcaption")].filter(one =>
   one.checkVisibility() && one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
 
+OFF_SCREEN = """[...document.querySelectorAll("#studies td")].filter(one =>
+  one.getBoundingClientRect().right > innerWidth).map(one => one.dataset.of)"""
+
 
 @dataclass(frozen=True)
 class Served:
@@ -92,6 +95,9 @@ def test_the_page_moves_with_a_running_load_and_asks_nobody_else(browser: Browse
         assert page.problems == []
         assert page.evaluate("window.violations") == []
         assert [url for url in page.requests if not url.startswith(served.url)] == []
+        phone = opened(browser, served.url, width=390)
+        assert phone.evaluate('document.querySelectorAll("#studies td").length') == 6
+        assert phone.evaluate(OFF_SCREEN) == []
         report = opened(browser, link)
         assert f"run {run}" in report.evaluate("document.body.innerText") or str(run) in report.evaluate(
             "document.body.innerText"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -213,3 +214,9 @@ def test_a_killed_replay_is_sent_to_its_answers_and_not_to_a_list_without_it() -
         assert "rollback" not in told
         assert "as it was found" not in told
     assert "was killed, or hangs." in hangs
+
+
+def test_each_cell_of_the_studies_names_its_column_where_they_stand_one_under_the_other(store: Store) -> None:
+    example.add_tune(store)
+    table = ask(make_app(store, OPEN), "/").body.partition('id="studies"')[2].partition("</table>")[0]
+    assert re.findall(r'data-of="(\w+)"', table) == re.findall(r'<th scope="col" role="columnheader">(\w+)<', table)
