@@ -216,3 +216,10 @@ def test_counters_are_halved_by_their_first_half_and_new_statements_have_their_s
     assert (first.calls.tolist(), second.calls.tolist()) == ([4, 1], [6, 3])
     assert (second.time_ms.tolist(), second.new_ms) == ([40, 15], 6.0)
     assert (whole.new_share, second.halves) == (0.1, None)
+
+
+def test_a_body_of_less_than_a_millisecond_is_one():
+    tiny = reference([600, 900], [0.001, 0.0002], [0.5, 0.5])
+    assert tiny.shares == pytest.approx([0.6 / 0.78, 0.18 / 0.78])
+    assert body_of(tiny, 25.0).ids.tolist() == [0, 1]
+    assert period([600, 0], [0.001, 1], new_ms=0.2).new_share == pytest.approx(0.25)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from test_apply_bundle import make
@@ -19,7 +19,7 @@ from pgdyno.owner.process_image import ProcessImage, capture
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
-from pgdyno.undo import baseline, server_process, watch_proof
+from pgdyno.undo import baseline, opening, server_process, watch_proof
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.server_process import STARTED, Before, Kept
 
@@ -166,3 +166,27 @@ def test_the_process_of_a_server_is_kept_where_it_runs(server: Path, monkeypatch
     assert server_process.take(target, server) == Kept()
     monkeypatch.setattr(server_process.postmaster_lock, "postmaster_pid", lambda _: os.getpid())
     assert server_process.take(target, server) == Kept(capture(os.getpid()))
+
+
+@pytest.mark.parametrize(
+    ("other", "is_refused"),
+    [
+        ({}, True),
+        ({"data_directory": "/elsewhere"}, False),
+        ({"local": False, "target": "postgres@db:5432/app"}, True),
+        ({"local": False, "target": "postgres@db:5433/app"}, False),
+    ],
+)
+def test_a_second_session_is_refused_on_the_same_server_alone(
+    tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any], is_refused: bool
+) -> None:
+    made = make(tmp_path / "undo", server)
+    monkeypatch.setattr(UndoBundle, "open", lambda folder: UndoBundle(folder, replace(made.manifest, **other)))
+    found = cast("baseline.Baseline", SimpleNamespace(dropin=object(), data_directory=server))
+    target = cast("Target", SimpleNamespace(postgres=SimpleNamespace(label="postgres@db:5432/app")))
+    if not is_refused:
+        opening._refuse_second(tmp_path / "undo", target, found)
+        return
+    with pytest.raises(EnvironmentUnsuitable, match=f"session {made.id} on .* is still open") as caught:
+        opening._refuse_second(tmp_path / "undo", target, found)
+    assert caught.value.hint == f"Run pgdyno rollback {made.id} first."
