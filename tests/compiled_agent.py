@@ -6,9 +6,12 @@ tests of the payload itself. A Python of another version than ours passes over t
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sysconfig
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
@@ -16,6 +19,8 @@ import pytest
 
 import pgdyno
 from pgdyno.remote import payload
+from pgdyno.remote.payload import Payload
+from templates import FOLDER
 
 VARIABLE = "PGDYNO_TEST_COMPILED_AGENT"
 ROOTS = (Path(pgdyno.__file__).parents[1], Path(sysconfig.get_path("purelib")))
@@ -31,9 +36,27 @@ def send_bytecode(patch: pytest.MonkeyPatch) -> None:
 
 
 def use_bytecode() -> None:
-    """Add bytecode to the payloads of this process while VARIABLE is set."""
+    """Add bytecode to the payloads of this process while VARIABLE is set, and make each once in a run of pytest."""
     payload._own_files = _compiled(payload._own_files)
     payload._foreign_files = _compiled(payload._foreign_files)
+    make = payload.build.__wrapped__
+
+    @cache
+    def build(interpreter: str) -> Payload:
+        if VARIABLE not in os.environ or FOLDER not in os.environ:
+            return make(interpreter)
+        name = hashlib.sha256(interpreter.encode()).hexdigest()[:16]
+        kept = Path(os.environ[FOLDER]) / f"{name}.pyz"
+        with suppress(FileNotFoundError):
+            data = kept.read_bytes()
+            return Payload(data, hashlib.sha256(data).hexdigest())
+        made = make(interpreter)
+        partial = kept.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(made.data)
+        partial.rename(kept)
+        return made
+
+    payload.build = build
 
 
 def _compiled(files: Files) -> Files:

@@ -24,6 +24,8 @@ from pgdyno.workloads.result import LoadResult
 pytestmark = pytest.mark.pg
 
 PLAN = LoadPlan(clients=2, jobs=2, warmup_s=0.0, measure_s=1.0, seed=7)
+RATE = 100.0
+"""Transactions per second, where a load may have a rate: what is asserted of one that ends by itself is no speed."""
 ENOUGH = 20
 """Transactions."""
 SMALL: dict[str, dict[str, str | int]] = {
@@ -171,7 +173,8 @@ def commits(target: Target, dbname: str) -> int:
 
 
 def run(case: Case, dbname: str, directory: Path, measure_s: float = PLAN.measure_s) -> LoadResult:
-    plan = replace(PLAN, measure_s=measure_s)
+    rate = None if case.workload.spec().name == "replay" else RATE  # its trace says when
+    plan = replace(PLAN, measure_s=measure_s, rate=rate)
     return case.workload.begin(case.target, dbname, plan, directory, instance=4).finish()
 
 
