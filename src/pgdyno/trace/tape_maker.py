@@ -15,11 +15,14 @@ from pgdyno.errors import UsageError
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.keys import HEAD, LEARN, NAME, KeyPlace
 from pgdyno.trace.engine.tape import HAS_KEYS, HOLDS, RESETS_ROLE, Act
+from pgdyno.trace.fingerprints import takes_values
 from pgdyno.trace.schema import Row
 from pgdyno.trace.tape_writer import TapeRecord
 
 CANCELLED = "57014"
 LOCKED = "55P03"
+_UNLIKE_PROTOCOL = "08P01"
+_PARAMETER = re.compile(r"\$[0-9]")
 MOST_UNSEEN_US = 10_000_000
 """What a cancelled statement is taken to have run at most, where the log has its end alone."""
 _AFTER_US = 50_000
@@ -157,7 +160,7 @@ def _record(row: TraceRow, names: dict[str, int], think_us: int) -> TapeRecord:
         flags = RESETS_ROLE if _ROLE.search(row.sql) else 0
         if row.holds and not flags:  # a role that is reset is set again by a statement of its own
             payload, flags = payload.removesuffix(wire.SYNC) + wire.HOLD, HOLDS
-        if row.learns or row.names:
+        if (row.learns or row.names) and not _is_unbound(row, row.sql):
             payload, flags = _block(row, payload) + payload, flags | HAS_KEYS
         if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us >= row.due_us:
             cancel_us = row.end_us - row.due_us + _AFTER_US
@@ -196,7 +199,18 @@ def _payload(row: TraceRow, sql: str, names: dict[str, int]) -> bytes:
         names[name] = hash(sql)
     if row.sqlstate is None:
         _forget(sql, names)
+    if not is_known and _is_unbound(row, sql):
+        return closed + wire.parse(name, sql) + wire.SYNC
     return closed + wire.extended(name, row.params or (), None if is_known else sql)
+
+
+def _is_unbound(row: TraceRow, sql: str) -> bool:
+    """Tell whether a statement failed before its values came: its table was locked, or missing, when it was parsed.
+
+    To bind none would be an error of the protocol, which no client had made. One that had is sent as it was.
+    """
+    failed = row.kind == Row.EXTENDED and row.params is None and row.sqlstate not in (None, _UNLIKE_PROTOCOL)
+    return failed and _PARAMETER.search(sql) is not None and takes_values(sql)
 
 
 def _block(row: TraceRow, payload: bytes) -> bytes:

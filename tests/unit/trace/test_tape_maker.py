@@ -6,6 +6,7 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.trace.engine import wire
+from pgdyno.trace.engine.keys import KeyPlace
 from pgdyno.trace.engine.tape import RESETS_ROLE, Act
 from pgdyno.trace.tape_maker import TraceRow, records_of
 from pgdyno.trace.tape_writer import TapeRecord
@@ -82,6 +83,21 @@ def test_a_statement_that_got_no_lock_in_time_is_sent_as_long_before(text: str, 
     late = row(2, **given)
     for end in ("RESET lock_timeout", "DISCARD ALL"):
         assert records(set_, row(1, sql=end, due_us=100_000, end_us=100_000), late)[2].due_us == 2_000_000
+
+
+def test_a_statement_that_failed_before_its_values_came_binds_none() -> None:
+    """Its table was locked when it was parsed; a Bind without values was answered with an error of the protocol."""
+    text, given = "INSERT INTO t VALUES ($1)", {"kind": "extended", "statement": "", "sqlstate": "55P03"}
+    parsed = wire.parse("", text) + wire.SYNC
+    (found,) = records(row(0, **given, sql=text, names=[[1, KeyPlace.BOUND, 1, 1]]))
+    assert (found.payload, found.flags) == (parsed, 0)
+    for sql, more in (
+        (text, {"params": ["1"]}), (text, {"sqlstate": None}), (text, {"sqlstate": "08P01"}), ("SELECT '$1' / 0", {}),
+    ):  # fmt: skip
+        values = more.get("params") or ()
+        assert records(row(0, **given | more, sql=sql))[0].payload == wire.extended("", values, sql)
+    known = row(0, "parse", text, statement="p")
+    assert records(known, row(1, **given | {"statement": "p"}, sql=text))[1].payload == wire.extended("p", (), None)
 
 
 def test_a_statement_is_prepared_when_its_name_is_not_known() -> None:
