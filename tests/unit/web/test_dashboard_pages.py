@@ -219,4 +219,6 @@ def test_a_killed_replay_is_sent_to_its_answers_and_not_to_a_list_without_it() -
 def test_each_cell_of_the_studies_names_its_column_where_they_stand_one_under_the_other(store: Store) -> None:
     example.add_tune(store)
     table = ask(make_app(store, OPEN), "/").body.partition('id="studies"')[2].partition("</table>")[0]
-    assert re.findall(r'data-of="(\w+)"', table) == re.findall(r'<th scope="col" role="columnheader">(\w+)<', table)
+    columns = ["study", "result", "trials", "began", "target", "kind"]
+    assert re.findall(r'data-of="(\w+)"', table) == columns
+    assert re.findall(r"<th [^>]*>(\w+)<", table) == columns
