@@ -8,7 +8,7 @@ import pytest
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Word
 from pgdyno.stats import class_verdicts
-from pgdyno.stats.block_bootstrap import drawn, make_blocks, share_interval
+from pgdyno.stats.block_bootstrap import drawn, make_blocks, quantile_ratios, share_interval
 from pgdyno.stats.class_verdicts import ALSO_IN_AGAIN, EffectLimits, Timed, fewest, judge_classes
 
 SESSIONS = 60
@@ -182,3 +182,12 @@ def test_every_class_that_has_changed_is_listed(monkeypatch):
     table = judged(values, values * np.repeat([2, 2, 1], 200), np.repeat(np.arange(3), 200))
     assert [one.word for one in table.classes] == [Word.WORSE] * 2
     assert table.left_out == 1
+
+
+@pytest.mark.parametrize(("usable", "is_known"), [(10, True), (5, True), (4, False), (0, False)])
+def test_an_interval_needs_half_of_the_resamples(usable, is_known):
+    counts = np.ones((12, 1))  # twelve blocks with one value each
+    weights = np.zeros((10, 12), np.float32)
+    weights[:usable] = 1  # the others drew no block that holds the class
+    (found,) = quantile_ratios(np.array([8.0]), counts, 2 * counts, weights, [0.5])
+    assert found == ((1.0, 1.0) if is_known else None)
