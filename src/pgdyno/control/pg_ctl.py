@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pgdyno.control import sighup
 from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail, restart_errors
 from pgdyno.errors import RestartError, telling_files
 from pgdyno.owner import launch
@@ -85,10 +86,16 @@ class PgCtl:
         self.start()
 
     def reload(self) -> None:
-        """Signal the postmaster; see `Control.reload`."""
-        done = self._pg_ctl("reload")
-        if done.returncode != 0:
-            raise RestartError(f'server in "{self.data_directory}" could not be reloaded', detail=done.stderr.strip())
+        """Signal the postmaster and wait until it has taken that; see `Control.reload`.
+
+        By ourselves: pg_ctl does no more, and to start it took as much CPU time as the rest of a switch's reload.
+        """
+        failed = f'server in "{self.data_directory}" could not be reloaded'
+        try:
+            with restart_errors(failed):
+                sighup.reload(self.data_directory, None)
+        except OSError as error:
+            raise RestartError(failed, detail=error.strerror) from error
 
     def is_running(self) -> bool:
         """Tell whether a live postmaster serves the directory."""

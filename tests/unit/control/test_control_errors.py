@@ -10,6 +10,7 @@ import pytest
 
 from pgdyno.control.command import CommandControl
 from pgdyno.control.patroni import PatroniControl
+from pgdyno.control.pg_ctl import PgCtl
 from pgdyno.control.pg_ctlcluster import PgCtlCluster
 from pgdyno.control.protocol import log_tail
 from pgdyno.control.systemd import SystemdControl
@@ -67,6 +68,13 @@ def test_an_error_keeps_the_hint_of_its_cause(act: Callable[[], object], said: s
     assert said in caught.value.message
     assert caught.value.hint == HINT
     assert "for a reason" in (caught.value.detail or "")
+
+
+def test_a_reload_of_pg_ctl_s_server_starts_no_program(tmp_path: Path) -> None:
+    """It is signalled by us; where none serves the directory, that is said."""
+    with pytest.raises(RestartError, match="no server runs") as caught:
+        PgCtl(OTHER, Path("/nowhere"), tmp_path, tmp_path / "log").reload()
+    assert "it is refused" not in caught.value.message
 
 
 def test_a_cause_without_a_hint_has_that_of_the_control() -> None:

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.targets.target import Target
+from pgdyno.owner.runner import Completed, LocalRunner
 from pgdyno.workloads.pgbench import command
 from pgdyno.workloads.pgbench.command import (
     DriverOptions,
@@ -108,32 +109,42 @@ def test_versions() -> None:
         parse_version("sysbench 1.0")
 
 
+class CountingRunner(LocalRunner):
+    """Counts what is run, and answers as pgbench 18 does."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, argv: Sequence[str], **_more: object) -> Completed:
+        self.runs += 1
+        return Completed(tuple(argv), 0, "pgbench (PostgreSQL) 18.6", "")
+
+
+def test_a_program_is_asked_for_its_version_again_only_when_it_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "load_account", lambda _target: None)
+    runner, program = CountingRunner(), tmp_path / "pgbench"
+    target: Any = SimpleNamespace(runner=runner, program=lambda _name: program)
+    for runs in (1, 2):  # who is not there may be there the next time
+        assert find_pgbench(target).version == 18
+        assert runner.runs == runs
+    program.write_text("one")
+    for _ in range(3):
+        assert find_pgbench(target) == Pgbench(program, 18)
+    assert runner.runs == 3
+    program.write_text("another")
+    assert find_pgbench(target).version == 18
+    assert runner.runs == 4
+    elsewhere: Any = SimpleNamespace(runner=SimpleNamespace(run=runner.run), program=lambda _name: program)
+    for runs in (5, 6):  # a file of this host says nothing of another's
+        assert find_pgbench(elsewhere).version == 18
+        assert runner.runs == runs
+
+
 def test_a_script_that_sleeps_is_known() -> None:
     assert not COMMAND.pauses
     think = Script("think", text="\\set x 1\n  \\sleep :x ms\nSELECT 1;\n")
     said = Script("said", text="SELECT 'we \\sleep';\n")
     assert replace(COMMAND, scripts=(said, think)).pauses
     assert not replace(COMMAND, scripts=(said,)).pauses
-
-
-def test_a_pgbench_that_was_asked_its_version_is_asked_again_when_it_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each run of a study asks for its pgbench."""
-    asked: list[list[str]] = []
-
-    def run(argv: list[str], **_: object) -> SimpleNamespace:
-        asked.append(argv)
-        return SimpleNamespace(stdout=f"pgbench (PostgreSQL) {path.read_text()}")
-
-    path = tmp_path / "pgbench"
-    path.write_text("18.0")
-    monkeypatch.setattr(command, "load_account", lambda _: None)
-    target = cast(Target, SimpleNamespace(program=lambda name: tmp_path / name, runner=SimpleNamespace(run=run)))
-    assert [find_pgbench(target).version for _ in range(3)] == [18, 18, 18]
-    assert asked == [[str(path), "--version"]]
-    path.write_text("13.23")
-    assert find_pgbench(target).version == 13
-    path.unlink()
-    with pytest.raises(FileNotFoundError):
-        find_pgbench(target)

@@ -11,6 +11,7 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import PROTOCOLS, LoadPlan, check_rate
 from pgdyno.owner.account import Account
+from pgdyno.owner.runner import LocalRunner
 from pgdyno.server import places
 from pgdyno.server.binaries import find_build, readable_build
 from pgdyno.targets.accounts import load_account
@@ -22,7 +23,7 @@ from pgdyno.workloads.script_statements import sleeps
 
 LOG_NAME = "transactions"
 _KNOWN: dict[tuple[object, ...], Pgbench] = {}
-"""Programs that said their version, by path, account and what the file is: each run of a study asks for one."""
+"""Programs of this host that said their version, by path, account and what the file is: each run asks for one."""
 RETRIES_SINCE = 15
 EXIT_ON_ABORT_SINCE = 17
 
@@ -159,7 +160,7 @@ def find_pgbench(target: Target, override: Path | None = None) -> Pgbench:
     path = override or target.program("pgbench")
     account = load_account(target)
     user = None if account is None else account.name
-    key = (path, user, _file(path))
+    key = (path, user, _file(path) if isinstance(target.runner, LocalRunner) else None)
     if key in _KNOWN:
         return _KNOWN[key]
     try:
