@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,6 +117,25 @@ def test_the_advisory_lock_is_seen_from_every_database(server: Sandbox) -> None:
     held.release()
     held.release()
     one_session.AdvisoryLock.take(postgres).release()
+
+
+@pytest.mark.parametrize("look", [lambda to: one_session.AdvisoryLock.take(to).release(), one_session.refuse_advisory])
+def test_one_session_follows_another_whose_end_the_server_has_not_seen_yet(
+    server: Sandbox, look: Callable[[Postgres], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine: a session that was closed has the lock until its server process gets a CPU."""
+    monkeypatch.setattr(one_session, "LEAVING_S", 60.0)
+    postgres = server.target().postgres
+    held = one_session.AdvisoryLock.take(postgres)
+    pid = held._connection.info.backend_pid
+    os.kill(pid, signal.SIGSTOP)
+    later = threading.Timer(0.3, os.kill, (pid, signal.SIGCONT))
+    later.start()
+    try:
+        held.release()
+        look(postgres)
+    finally:
+        later.join()
 
 
 def test_a_session_that_was_killed_is_not_over_for_others_until_it_was_put_back(

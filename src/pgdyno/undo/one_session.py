@@ -6,15 +6,19 @@ belong to a database, but `pg_locks` shows those of all: everyone takes the lock
 looks at the whole cluster, so that of two at least one sees the other. Both kinds see each other: whoever takes the one
 looks for the other.
 
-An advisory lock ends with its session. Whoever puts a dead session back takes it again, or waits for the end of a
-session that began in between: two undos at once would each take the other's values for a person's, and leave them.
+An advisory lock ends with its session, when the server has ended that: some milliseconds after the session was closed.
+Who finds the server in use looks again for a while, so that one session can follow another at once.
+
+Whoever puts a dead session back takes the lock again, or waits for the end of a session that began in between: two
+undos at once would each take the other's values for a person's, and leave them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +47,9 @@ SELECT l.pid, a.usename AS "user", a.application_name AS name,
    AND l.pid <> pg_catalog.pg_backend_pid()
  ORDER BY l.pid
 """
+LEAVING_S = 1.0
+"""How long a session that was closed may still be listed with its lock before it counts as one that is open."""
+_LOOK_S = 0.05
 _FILE = "SELECT pg_catalog.pg_read_file(%s, 0, 4096, true) AS text"
 _NO_TIMEOUT = "SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'idle_session_timeout'"
 _NAME = "SELECT set_config('application_name', %s, false)"
@@ -161,7 +168,7 @@ def refuse_while_open(target: Target, undo_root: Path) -> None:
 def refuse_advisory(postgres: Postgres) -> None:
     """Raise ServerInUse while a session of the SQL route is open on this cluster."""
     with postgres.connect() as connection, query_errors(postgres.label):
-        _refuse_others(postgres, connection)
+        _patiently(lambda: _refuse_others(postgres, connection))
 
 
 def _locked(postgres: Postgres) -> psycopg.Connection[DictRow]:
@@ -169,15 +176,31 @@ def _locked(postgres: Postgres) -> psycopg.Connection[DictRow]:
     try:
         with query_errors(postgres.label):
             connection.execute(_NO_TIMEOUT)
-            row = connection.execute(_TAKE, KEYS).fetchone()
-            _refuse_others(postgres, connection)
-            assert row is not None
-            if not row["taken"]:  # it was given back between the two statements
-                raise _in_use(postgres, "its holder is just ending")
+            _patiently(lambda: _take(postgres, connection))
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _take(postgres: Postgres, connection: psycopg.Connection[DictRow]) -> None:
+    row = connection.execute(_TAKE, KEYS).fetchone()
+    _refuse_others(postgres, connection)
+    assert row is not None
+    if not row["taken"]:  # it was given back between the two statements
+        raise _in_use(postgres, "its holder is just ending")
+
+
+def _patiently(look: Callable[[], None]) -> None:
+    """Look until nobody has the server, for `LEAVING_S` at the most. Raises ServerInUse then."""
+    began = time.monotonic()
+    while True:
+        try:
+            return look()
+        except ServerInUse:
+            if time.monotonic() - began >= LEAVING_S:
+                raise
+        time.sleep(_LOOK_S)
 
 
 def _locked_for_restore(postgres: Postgres, session: str) -> psycopg.Connection[DictRow]:
@@ -186,13 +209,17 @@ def _locked_for_restore(postgres: Postgres, session: str) -> psycopg.Connection[
         with query_errors(postgres.label):
             connection.execute(_NAME, [_shown(session)])
             connection.execute(_NO_TIMEOUT)
-            connection.execute(_TAKE, KEYS)
-            _refuse_others(postgres, connection, but=_shown(session))
+            _patiently(lambda: _take_again(postgres, connection, session))
         _refuse_file_through_sql(postgres, but=session)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _take_again(postgres: Postgres, connection: psycopg.Connection[DictRow], session: str) -> None:
+    connection.execute(_TAKE, KEYS)  # which the dead session itself may still have
+    _refuse_others(postgres, connection, but=_shown(session))
 
 
 def _shown(session: str) -> str:

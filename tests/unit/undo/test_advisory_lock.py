@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -70,6 +70,12 @@ class Session:
         self.close()
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_session, "LEAVING_S", 0.0)
+    monkeypatch.setattr(one_session, "_LOOK_S", 0.0)
+
+
 def other(name: str = "pgdyno s9", user: str | None = "bob", *, may: bool = True) -> dict[str, object]:
     return {"pid": 41, "user": user, "name": name, "may_have_session": may}
 
@@ -110,6 +116,47 @@ def test_who_else_has_it_is_named(row: dict[str, object], detail: str) -> None:
             take(cast(Any, server))
         assert raised.value.detail == detail
     assert server.open == 0
+
+
+class Leaving(Server):
+    """A server that lists a session that was closed for two looks."""
+
+    def looks(self) -> int:
+        return [query for query, _ in self.said].count(one_session._OTHERS)
+
+    def connect(self) -> Any:
+        self.open += 1
+        return LeavingSession(self)
+
+
+class LeavingSession(Session):
+    server: Leaving
+
+    def fetchone(self) -> dict[str, object]:
+        return {"taken": self.server.looks() >= 2}
+
+    def fetchall(self) -> list[dict[str, object]]:
+        return super().fetchall() if self.server.looks() <= 2 else []
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda server: AdvisoryLock.take(server).release(),
+        refuse_advisory,
+        lambda server: one_session._locked_for_restore(server, "s2").close(),
+    ],
+)
+def test_a_session_that_was_closed_and_is_still_listed_keeps_nobody_out(
+    monkeypatch: pytest.MonkeyPatch, begin: Callable[[Any], None]
+) -> None:
+    """The server ends it some milliseconds after its client: one session in two hundred was refused for that."""
+    monkeypatch.setattr(one_session, "LEAVING_S", 60.0)
+    server = Leaving(other())
+    begin(server)
+    assert (server.open, server.looks()) == (0, 3)
+    taken = [query for query, _ in server.said].count(one_session._TAKE)
+    assert taken == (0 if begin is refuse_advisory else 3), "it is taken when it has become free"
 
 
 def test_a_holder_that_is_just_ending_is_waited_for_by_a_person() -> None:
