@@ -193,7 +193,7 @@ def test_a_load_whose_slowest_take_far_too_long(target: Target, tmp_path: Path, 
     update = (
         "\\set a random(1, 100000)\nUPDATE pgbench_accounts SET abalance = 1 WHERE aid = :a;\nSELECT pg_sleep(0.01);\n"
     )
-    with guarded(target, tmp_path, measure_s=20.0, workload=scripted(tmp_path, update)) as study:
+    with guarded(target, tmp_path, measure_s=26.0, workload=scripted(tmp_path, update)) as study:
         study.run_baseline()
         study.watched.harm, study.watched.after_s = stutter, 6.0
         study.run()
