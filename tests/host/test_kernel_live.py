@@ -43,6 +43,7 @@ VOLATILE = {
     "perf_event_max_sample_rate": "is lowered by the kernel when its interrupts take long, as on a busy machine",
     "max_newidle_lb_cost": "is measured anew by the scheduler, in kernels before 5.13",
     "hung_task_detect_count": "counts tasks that a disk made wait",
+    "quota.syncs": "counts the file systems that were written to their disks, as whoever unmounts one has them",
     "min_free_kbytes": "is computed anew, from the watermarks of the moment, when transparent huge pages are switched",
 }
 """Sysctls that change by themselves, with what moves them; all others must be equal."""
