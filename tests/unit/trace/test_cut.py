@@ -10,8 +10,9 @@ import pytest
 from made_trace import made_trace
 from pgdyno.errors import UsageError
 from pgdyno.trace.cut import CutOptions, cut_trace
-from pgdyno.trace.parquet import read_meta, read_rows, write_meta, write_rows
+from pgdyno.trace.parquet import read_meta, write_meta, write_rows
 from pgdyno.trace.schema import TRACE
+from trace_rows import rows_of
 
 STATEMENTS = ((0, "begin", 900_000), (0, "update item set n = 1", 1_100_000), (0, "rollback", 1_200_000),
               (1, "select 1", 1_500_000), (2, "begin", 1_900_000), (2, "commit", 2_100_000))  # fmt: skip
@@ -51,7 +52,7 @@ def test_a_transaction_that_began_before_is_left_out_and_counted(
     trace: Path, tmp_path: Path, from_s: float | None, to_s: float | None, left: list[str], cut: int
 ) -> None:
     meta = cut_trace(trace, tmp_path / "cut.parquet", CutOptions(from_s, to_s))
-    rows = list(read_rows(tmp_path / "cut.parquet", ("seq", "kind", "sql")))
+    rows = rows_of(tmp_path / "cut.parquet", ("seq", "kind", "sql"))
     assert [sql for _, kind, sql in rows if kind == "simple"] == left
     assert [seq for seq, *_ in rows] == list(range(len(left) + 2))
     assert (meta.statements, meta.lost.cut_statements) == (len(left), cut)
@@ -83,7 +84,7 @@ def test_a_session_begins_with_the_state_that_its_earlier_statements_left(
     sent = [{"tx": n, "sql": sql, "due_us": 100_000 * (n + 1)} for n, sql in enumerate(before)]
     path = written(tmp_path / "t.parquet", [*sent, {"tx": 9, "sql": "execute it", "due_us": 1_500_000}])
     meta = cut_trace(path, tmp_path / "cut.parquet", CutOptions(1.0))
-    rows = list(read_rows(tmp_path / "cut.parquet", ("kind", "seq", "sql", "due_us", "end_us")))
+    rows = rows_of(tmp_path / "cut.parquet", ("kind", "seq", "sql", "due_us", "end_us"))
     assert [(seq, sql) for kind, seq, sql, *_ in rows if kind == "simple"] == list(
         enumerate([*carried, "execute it"], 1)
     )
@@ -100,7 +101,7 @@ def test_what_was_rolled_back_failed_or_is_never_sent_sets_nothing(tmp_path: Pat
     timed = [{**one, "due_us": 100_000 * n} for n, one in enumerate(sent)]
     timed[-1]["due_us"] = 1_500_000
     cut_trace(written(tmp_path / "t.parquet", timed), tmp_path / "cut.parquet", CutOptions(1.0))
-    rows = read_rows(tmp_path / "cut.parquet", ("kind", "sql"))
+    rows = rows_of(tmp_path / "cut.parquet", ("kind", "sql"))
     assert [sql for kind, sql in rows if kind == "simple"] == ["prepare p as select 1", "select 1"]
 
 
@@ -123,7 +124,7 @@ def test_going_back_to_a_savepoint_takes_back_what_came_after_it_alone(tmp_path:
     rows += [{**one, "due_us": 200_000 + 10_000 * n} for n, one in enumerate(failed)]
     rows.append({"tx": 2, "sql": "select 1", "due_us": 1_500_000})
     cut_trace(written(tmp_path / "t.parquet", rows), tmp_path / "cut.parquet", CutOptions(1.0))
-    kept = read_rows(tmp_path / "cut.parquet", ("kind", "sql"))
+    kept = rows_of(tmp_path / "cut.parquet", ("kind", "sql"))
     assert [sql for kind, sql in kept if kind == "simple"] == ["set a.x = 1", "set a.z = 1", "select 1"]
 
 
@@ -153,7 +154,7 @@ def test_a_session_keeps_what_its_savepoints_left(tmp_path: Path, inside: str, l
     rows = [{"tx": 0, "sql": "set x.c = 0", "due_us": 0}, *[{**one, "tx": 1} for one in sent]]
     rows.append({"tx": 2, "sql": "select 1", "due_us": 1_500_000})
     meta = cut_trace(written(tmp_path / "t.parquet", rows), tmp_path / "cut.parquet", CutOptions(1.0))
-    kept = [sql for kind, sql in read_rows(tmp_path / "cut.parquet", ("kind", "sql")) if kind == "simple"]
+    kept = [sql for kind, sql in rows_of(tmp_path / "cut.parquet", ("kind", "sql")) if kind == "simple"]
     assert kept == ["set x.c = 0", *left, "select 1"]
     assert (meta.statements, meta.lost.cut_statements) == (len(kept), 0)
 
@@ -166,7 +167,7 @@ def test_what_the_rest_of_a_transaction_sets_is_kept_and_the_rest_is_left_out(
     rows = [{"tx": 0, "sql": sql, "due_us": 900_000 + 60_000 * n} for n, sql in enumerate(sent)]
     rows.append({"tx": 1, "sql": "select 1", "due_us": 1_500_000})
     meta = cut_trace(written(tmp_path / "t.parquet", rows), tmp_path / "cut.parquet", CutOptions(1.0))
-    kept = [sql for kind, sql in read_rows(tmp_path / "cut.parquet", ("kind", "sql")) if kind == "simple"]
+    kept = [sql for kind, sql in rows_of(tmp_path / "cut.parquet", ("kind", "sql")) if kind == "simple"]
     assert kept == [*left, "select 1"]
     assert meta.lost.cut_statements == (2 if left else 3), "of the three in the time"
 
@@ -180,9 +181,9 @@ def test_what_executes_a_statement_that_is_left_out_is_left_out_too(tmp_path: Pa
     sent = [{"tx": number, "sql": text, "due_us": number * 1000} for number, text in enumerate(texts)]
     trace = written(tmp_path / "t.parquet", sent)
     cut_trace(trace, tmp_path / "cut.parquet", CutOptions(read_only=True))
-    rows = list(read_rows(tmp_path / "cut.parquet", ("kind", "refused")))
+    rows = rows_of(tmp_path / "cut.parquet", ("kind", "refused"))
     assert [refused is not None for kind, refused in rows if kind == "simple"] == [
         True, True, False, False, True, True, False, False,
     ]  # fmt: skip
     cut_trace(trace, tmp_path / "whole.parquet", CutOptions())
-    assert all(refused is None for _, refused in read_rows(tmp_path / "whole.parquet", ("kind", "refused")))
+    assert all(refused is None for _, refused in rows_of(tmp_path / "whole.parquet", ("kind", "refused")))

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.logs import codec, look, segments
-from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.records import CsvForm
 from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import CapturedServer, Lost, TraceMeta
+from trace_rows import rows_of
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
 PREFIX = "%m [%p] %c:%l %q%u@%d %a %v %x %e "
@@ -33,7 +33,7 @@ PREFIX = "%m [%p] %c:%l %q%u@%d %a %v %x %e "
 def build(tmp_path: Path, *logs: Path, **options: Any) -> tuple[TraceMeta, list[tuple[Any, ...]]]:
     out = tmp_path / "out.parquet"
     meta = build_trace(logs, out, BuildOptions(**options))
-    return replace(meta, digest=""), list(read_rows(out))
+    return replace(meta, digest=""), rows_of(out)
 
 
 def lines(name: str) -> list[bytes]:

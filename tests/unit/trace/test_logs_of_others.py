@@ -20,10 +20,11 @@ from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.tape import HOLDS, Act
 from pgdyno.trace.gates import Order
-from pgdyno.trace.parquet import read_meta, read_rows
+from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.summary import summarize
 from pgdyno.trace.whole import hint, missing_words
+from trace_rows import rows_of
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
 PREFIX = "%m [%p] %c:%l %q%u@%d %a %v %x %e "
@@ -36,7 +37,7 @@ T, U = "duration: 1.000 ms  statement: ", "duration: 1.000 ms  execute <unnamed>
 def build(tmp_path: Path, log: Path, builder: str | None = None, **options: Any) -> tuple[TraceMeta, list[Any]]:
     out = tmp_path / "out.parquet"
     meta = build_trace([log], out, BuildOptions(builder=builder, **options))
-    return replace(meta, digest=""), list(read_rows(out))
+    return replace(meta, digest=""), rows_of(out)
 
 
 def written(log: Path, *lines: dict[str, Any]) -> Path:
