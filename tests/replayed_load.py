@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pgdyno.trace.fingerprints import fingerprint
 from pgdyno.trace.parquet import write_rows
-from pgdyno.trace.schema import OUTCOME, TRACE
+from pgdyno.trace.schema import OUTCOME, TRACE, TraceColumn
 
 SESSIONS, ROUNDS = 50, 6
 READ, WRITE, LONG = (
@@ -52,7 +55,7 @@ class Load:
                 }  # fmt: skip
                 rows.append([known.get(name) for name in names])
         rows.sort(key=lambda row: (row[names.index("due_us")], row[0], row[1]))
-        write_rows(path, TRACE, rows)
+        _write(path, TRACE, rows)
         return path
 
     def replay(self, folder: Path, took, *, answers=None, injector=0, rows=None, skip=()) -> Path:
@@ -73,8 +76,21 @@ class Load:
                 }  # fmt: skip
                 found.append([known.get(name) for name in names])
         folder.mkdir()
-        write_rows(folder / "part-0.parquet", OUTCOME, found)
+        _write(folder / "part-0.parquet", OUTCOME, found)
         return folder
+
+
+_WRITTEN: dict[str, bytes] = {}
+
+
+def _write(path: Path, columns: Sequence[TraceColumn], rows: Sequence[Sequence[Any]]) -> None:
+    """Write rows as the program does; what was written before as it came out then, for a tenth of the CPU."""
+    told = hashlib.sha256(repr((columns, rows)).encode()).hexdigest()
+    if told in _WRITTEN:
+        path.write_bytes(_WRITTEN[told])
+    else:
+        write_rows(path, columns, rows)
+        _WRITTEN[told] = path.read_bytes()
 
 
 def usual_load() -> Load:
