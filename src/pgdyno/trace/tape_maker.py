@@ -21,7 +21,6 @@ from pgdyno.trace.tape_writer import TapeRecord
 
 CANCELLED = "57014"
 LOCKED = "55P03"
-_UNLIKE_PROTOCOL = "08P01"
 _PARAMETER = re.compile(r"\$[0-9]")
 MOST_UNSEEN_US = 10_000_000
 """What a cancelled statement is taken to have run at most, where the log has its end alone."""
@@ -205,11 +204,13 @@ def _payload(row: TraceRow, sql: str, names: dict[str, int]) -> bytes:
 
 
 def _is_unbound(row: TraceRow, sql: str) -> bool:
-    """Tell whether a statement failed before its values came: its table was locked, or missing, when it was parsed.
+    """Tell whether a statement got no lock in time when it was parsed, before its values came.
 
-    To bind none would be an error of the protocol, which no client had made. One that had is sent as it was.
+    In a replay that lock may be free: to bind no values would then be an error of the protocol, which no client had
+    made. Any other error of parsing comes again before a Bind. What failed by its values is bound without them: it
+    fails as well, and so aborts its transaction.
     """
-    failed = row.kind == Row.EXTENDED and row.params is None and row.sqlstate not in (None, _UNLIKE_PROTOCOL)
+    failed = row.kind == Row.EXTENDED and row.params is None and row.sqlstate == LOCKED
     return failed and _PARAMETER.search(sql) is not None and takes_values(sql)
 
 

@@ -30,7 +30,8 @@ HINTS = {
     "slow_alone": "Set log_min_duration_statement = 0, and capture again, unless the load has no quick statement.",
     "changes_alone": "Set log_min_duration_statement = 0, and capture again: log_statement = mod leaves reads out.",
     "unreadable": "Look whether the files are whole, and whether --prefix is the server's log_line_prefix.",
-    "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged.",
+    "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged. "
+    "Where one of them could not be read, as a word for a number, PostgreSQL logs that one at most.",
     "unworded": "Set log_min_error_statement = error, so that the texts of failed statements are logged.",
     "not_english": "See which roles or databases have an lc_messages of their own (psql: \\drds), and capture again.",
     "gaps": "The server's log collector lost lines, or a file is missing: name all files of the time.",

@@ -85,14 +85,17 @@ def test_a_statement_that_got_no_lock_in_time_is_sent_as_long_before(text: str, 
         assert records(set_, row(1, sql=end, due_us=100_000, end_us=100_000), late)[2].due_us == 2_000_000
 
 
-def test_a_statement_that_failed_before_its_values_came_binds_none() -> None:
-    """Its table was locked when it was parsed; a Bind without values was answered with an error of the protocol."""
+def test_a_statement_that_got_no_lock_before_its_values_came_binds_none() -> None:
+    """Its table was locked when it was parsed; a Bind without values was answered with an error of the protocol.
+
+    What failed by a value that no log has is bound without it: it fails, and aborts its transaction as it did.
+    """
     text, given = "INSERT INTO t VALUES ($1)", {"kind": "extended", "statement": "", "sqlstate": "55P03"}
     parsed = wire.parse("", text) + wire.SYNC
     (found,) = records(row(0, **given, sql=text, names=[[1, KeyPlace.BOUND, 1, 1]]))
     assert (found.payload, found.flags) == (parsed, 0)
     for sql, more in (
-        (text, {"params": ["1"]}), (text, {"sqlstate": None}), (text, {"sqlstate": "08P01"}), ("SELECT '$1' / 0", {}),
+        (text, {"params": ["1"]}), (text, {"sqlstate": None}), (text, {"sqlstate": "22P02"}), ("SELECT '$1' / 0", {}),
     ):  # fmt: skip
         values = more.get("params") or ()
         assert records(row(0, **given | more, sql=sql))[0].payload == wire.extended("", values, sql)
