@@ -191,3 +191,11 @@ def test_an_interval_needs_half_of_the_resamples(usable, is_known):
     weights[:usable] = 1  # the others drew no block that holds the class
     (found,) = quantile_ratios(np.array([8.0]), counts, 2 * counts, weights, [0.5])
     assert found == ((1.0, 1.0) if is_known else None)
+
+
+def test_an_interval_has_its_ratio_within():
+    random = np.random.default_rng(9)
+    (one,) = judged(random.normal(100, 5, 900), random.normal(110, 5, 900)).classes
+    known = [told.interval for told in one.quantiles if told.interval is not None]
+    assert known
+    assert all(interval.lo < interval.ratio < interval.hi for interval in known)
