@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import file_window
@@ -39,6 +41,27 @@ WINDOW_S, WASH_S = 6.0, 2.0
 
 def approved(_plan: SwitchPlan) -> bool:
     return True
+
+
+@contextmanager
+def looking(read: Callable[[], object]) -> Iterator[set[object]]:
+    """Read again and again beside the block, and keep what was there.
+
+    What a study announces it may announce under A alone: the order of a pair is drawn, and few pairs may be enough.
+    """
+    seen, over = set[object](), threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.2):
+            seen.add(read())
+
+    beside = threading.Thread(target=look)
+    beside.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        beside.join(60)
 
 
 def short_study(

@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 
 from fix_postgres import BUILDS, NIGHT, ONE_BUILD, find_build, one_build
-from live_driver import LONG_S, resumed_study, short_study
+from live_driver import LONG_S, looking, resumed_study, short_study
 from live_load import ROLE, planted_load
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, OutOfTime, PolicyError, UsageError
 from pgdyno.model.results.live import LiveResult
@@ -62,9 +62,9 @@ def bundles() -> list[Path]:
 
 @pytest.mark.parametrize("any_postgres", one_build("npm-13"), indirect=True)
 def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandbox, pgdyno_home: Path) -> None:
-    seen: list[object] = []
-    with as_found(any_postgres), planted_load(any_postgres.target().postgres, {"64MB": 0.4}):
-        told = short_study(any_postgres.target(), B, announce=lambda _text: seen.append(work_mem(any_postgres)))
+    server = any_postgres.target().postgres
+    with as_found(any_postgres), planted_load(server, {"64MB": 0.4}), looking(lambda: work_mem(any_postgres)) as seen:
+        told = short_study(any_postgres.target(), B)
     assert told.switch is not None
     assert told.switch.verdict is not None
     assert told.switch.verdict.word is Word.BETTER
