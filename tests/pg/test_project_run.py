@@ -66,7 +66,10 @@ def test_four_scenarios_are_run_killed_gone_on_with_and_judged(
     edit(plan, "at_least = -10", "at_least = -90")
     edit(plan.parent / "month-end.toml", 'name = "regions"', 'name = "by region"')
 
-    done = run_pgdyno("project", "run", str(plan), "--apply", timeout_s=WAIT_S, **CALM)
+    for _ in range(6):  # where others stall the machine's memory a guard ends a replay, and the next run goes on there
+        done = run_pgdyno("project", "run", str(plan), "--apply", timeout_s=WAIT_S, **CALM)
+        if "guard memory-stall" not in done.stderr:
+            break
     assert done.returncode in (0, 1, 3), done.stderr
     assert "step 2 of" not in done.stderr
     whole = recorded(plan)
