@@ -17,6 +17,7 @@ from pgdyno.migration.plan import MigrationPlan, all_steps
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.linux import SEEN_AT_START
+from pgdyno.outside.files import is_there
 from pgdyno.owner.account import Account
 from pgdyno.replay.copy_proof import refusal
 from pgdyno.replay.target_facts import ALLOWED, identify
@@ -179,11 +180,12 @@ def require_room(needs: dict[str, tuple[Path | None, int]]) -> list[str]:
             lines.append(f"{what}: {bytes_text(bytes_needed)} needed; what is free there cannot be seen from here")
             continue
         try:
-            there = next(one for one in (place, *place.parents) if one.exists())
+            there = next(one for one in (place, *place.parents) if is_there(one))
             found, device = os.statvfs(there), there.stat().st_dev
-        except OSError as error:
+        except (OSError, UsageError) as error:
+            why = error.strerror if isinstance(error, OSError) else error.detail
             raise EnvironmentUnsuitable(
-                f'what is free for the {what} in "{place}" cannot be seen: {error.strerror}',
+                f'what is free for the {what} in "{place}" cannot be seen: {why}',
                 hint="Name another folder in the plan, or run pgdyno as an account that may look there.",
             ) from error
         names, needed, _ = by_device.get(device, ([], 0, 0))
