@@ -85,7 +85,7 @@ def test_another_account_is_not_served(tmp_path: Path) -> None:
     ready, made = tmp_path / "ready", tmp_path / "made"
     text = f"""
 import pathlib, sys, time
-print(sys.modules["__main__"]._address, flush=True)
+print(sys.modules["warm_program"].address, flush=True)
 while not pathlib.Path({str(ready)!r}).exists():
     time.sleep(0.05)
 """
