@@ -51,6 +51,8 @@ _SHORT_VALUES = 200
 """Characters of the values of a row that make it no wider than that."""
 _FEW_TEXTS = 4 << 20
 """Characters of all texts together that are kept beside a sort instead of in each of its rows."""
+_GROUPED, _MOST_PARTS = 125_000, 32
+"""Rows whose transactions are looked at together, those of some sessions: a million at once take 80 MB."""
 _GATES_MB = 32
 """Of which rows have gates."""
 _JOINED_MB = 90
@@ -142,11 +144,7 @@ def _beside(
         if keys.named:
             joined += " LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
             made += ["learns", "names"]
-        db.execute(
-            f"CREATE TABLE held AS SELECT session, seq, true AS holds FROM {source}"
-            f" JOIN ({PIPELINES.format(trace=source)}) USING (session, tx) WHERE seq < last"
-        )
-        if db.execute("SELECT 1 FROM held LIMIT 1").fetchone():
+        if _finds_pipelines(source, db):
             joined += " LEFT JOIN held USING (session, seq)"
             made.append("holds")
         if not made:
@@ -156,6 +154,20 @@ def _beside(
         query = f"SELECT session, seq, {columns} FROM {joined} WHERE {known} ORDER BY due_us, session, seq"
         for session, seq, at, size, *more in fetched(db, query):
             yield session, seq, None if at is None else os.pread(gates_file.fileno(), size, at), *more
+
+
+def _finds_pipelines(source: str, db: Connection) -> bool:
+    """Make a table `held` of the statements after which their pipeline goes on; tell whether there are any."""
+    db.execute("CREATE TABLE held (session INTEGER, seq INTEGER, holds BOOLEAN)")
+    ((rows,),) = db.execute(f"SELECT count(*) FROM {source}").fetchall()
+    parts = min(_MOST_PARTS, 1 + rows // _GROUPED)
+    for part in range(parts):
+        some = f"(SELECT * FROM {source} WHERE session % {parts} = {part})"
+        db.execute(
+            f"INSERT INTO held SELECT session, seq, true FROM {some}"
+            f" JOIN ({PIPELINES.format(trace=some)}) USING (session, tx) WHERE seq < last"
+        )
+    return db.execute("SELECT 1 FROM held LIMIT 1").fetchone() is not None
 
 
 def _gated(

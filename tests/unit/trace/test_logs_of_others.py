@@ -14,6 +14,7 @@ import pytest
 
 from engine_tapes import mapped, read_record
 from pgdyno.errors import UsageError
+from pgdyno.replay import captured
 from pgdyno.replay.captured import write_tape
 from pgdyno.report.trace_page import trace_page
 from pgdyno.trace.build import BuildOptions, build_trace
@@ -283,8 +284,10 @@ def test_a_value_that_could_not_be_read_is_in_the_context_of_its_error(tmp_path:
     assert meta.lost == Lost(without_params=2)
 
 
-def test_pipelines_are_counted(tmp_path: Path) -> None:
-    """Their statements have one virtual transaction and no BEGIN."""
+@pytest.mark.parametrize("grouped", [captured._GROUPED, 1])
+def test_pipelines_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: int) -> None:
+    """Their statements have one virtual transaction and no BEGIN; some sessions are looked at after others."""
+    monkeypatch.setattr(captured, "_GROUPED", grouped)
 
     def said(text: str, vx: int) -> dict[str, Any]:
         return {"said": U + text, "vx": f"3/{vx}"}
