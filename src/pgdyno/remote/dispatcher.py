@@ -31,7 +31,8 @@ from pgdyno.targets.connect import open_target
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.undo import rollback
-from pgdyno.undo.apply import Session, When
+from pgdyno.undo.applied import When
+from pgdyno.undo.apply import Session
 from pgdyno.undo.baseline import check_no_leftover, take_baseline
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.one_session import refuse_while_open

@@ -10,7 +10,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.shapes import shaped
 from pgdyno.remote import wire
 from pgdyno.remote.client import AgentClient
-from pgdyno.undo.apply import Applied, When, damage_error
+from pgdyno.undo.applied import Applied, When, damage_error
 from pgdyno.undo.restore import Restored
 
 log = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.top_statements import top_statement_plans
 from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
-from pgdyno.undo.apply import When
+from pgdyno.undo.applied import When
 from pgdyno.undo.session import ServerSession
 from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.protocol import Workload

@@ -7,8 +7,7 @@
 The undo bundle is durable before the first change, each change is journalled before it is made, and a watchdog
 (watchdog.py) waits beside: a process of its own that restores from the bundle when this one does not.
 
-What comes before the first change has a file of its own (opening.py). The rest is past 400 lines because its
-steps share the session's state and are read in their order.
+What comes before the first change has a file of its own (opening.py), and so has what an attempt came to (applied.py).
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pgdyno.control import Control, sighup
 from pgdyno.errors import (
@@ -43,6 +40,7 @@ from pgdyno.server.snapshot import SettingState
 from pgdyno.targets import in_force
 from pgdyno.targets.target import Target
 from pgdyno.undo import activation, bundle, ours, restart_need, server_process, stopped, stuck_stop
+from pgdyno.undo.applied import Applied, When, damage_error, not_applied, stranded
 from pgdyno.undo.journal import taken_over
 from pgdyno.undo.kept_change import digests
 from pgdyno.undo.opening import Opening
@@ -51,24 +49,7 @@ from pgdyno.undo.watch import RESTART_LEASE_S, Deadlines, Watch
 
 log = logging.getLogger(__name__)
 
-When = Literal["always", "as-needed", "never"]
 _AWAY = "Find out who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """A configuration that is in force.
-
-    `values` are the configuration's knobs as `pg_settings` shows them, in base units. `fingerprint` names everything
-    that is set on the server (see `snapshot.fingerprint`). `seconds` is what it took, a restart included;
-    `outage_s` what the restart alone took, from the order to stop to the first session, None without one.
-    """
-
-    restarted: bool
-    seconds: float
-    values: Mapping[str, str]
-    fingerprint: str
-    outage_s: float | None = None
 
 
 class Session:
@@ -304,7 +285,7 @@ class Session:
         except PgdynoError as error:
             self._unstage(error)
             self._return_to(self._in_force, wants_restart)
-            raise self._apply_error(configuration, error) from error
+            raise not_applied(configuration, error) from error
 
     def _wants_restart(self, configuration: Configuration, restart: When) -> bool:
         names = effectiveness.needs_restart(self._in_force, configuration, self._settings)
@@ -395,7 +376,7 @@ class Session:
                 self._linux.set(self._in_force)
                 self._route.stage(self._in_force.postgresql(), session=self.id)
         except PgdynoError as cause:
-            raise self._stranded(error) from cause
+            raise stranded(self.id, error) from cause
         # The reason is for a reader of the journal; when the disk is full, the error at hand says more.
         with contextlib.suppress(OSError):
             self._journal.append("refused", {"reason": error.message})
@@ -413,34 +394,4 @@ class Session:
                 self._activate(False)  # the restart never came about: the server may still be as it was
             self._read_back(configuration, to_measure=False)
         except PgdynoError as error:
-            raise self._stranded(error) from error
-
-    def _stranded(self, error: PgdynoError) -> RollbackError:
-        return RollbackError(
-            f"the configuration before could not be brought back: {error.message}",
-            detail=error.detail,
-            # The end of the session restores the server a second way: who reads this may have nothing left to do.
-            hint=f"{f'{error.hint} ' if error.hint else ''}If pgdyno rollback --list shows session {self.id} open, run "
-            f"pgdyno rollback {self.id}.",
-        )
-
-    def _apply_error(self, configuration: Configuration, error: PgdynoError) -> ApplyError:
-        if isinstance(error, ApplyError):
-            return error
-        text = ", ".join(f"{name} = {value}" for name, value in configuration.items()) or "the baseline"
-        return ApplyError(
-            f"the server did not come up with {text}",
-            detail=error.detail or error.message,
-            hint="The configuration before is in force again. Change or leave out what the detail names.",
-        )
-
-
-def damage_error(session: str, restored: Restored) -> RollbackError:
-    """Return the error for a rollback that left something different from how it was found."""
-    lines = [*restored.damage, *(str(difference) for difference in restored.settings_differences)]
-    return RollbackError(
-        f"session {session} was rolled back, but the server is not as it was found",
-        detail="\n".join(lines),
-        hint=f"Fix the problem and run pgdyno rollback {session} (with --dry-run it only prints each line that it will "
-        f"change), or accept it with pgdyno rollback {session} --forget.",
-    )
+            raise stranded(self.id, error) from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, Self
 
 from pgdyno.model.configuration import Configuration
-from pgdyno.undo.apply import Applied, When
+from pgdyno.undo.applied import Applied, When
 from pgdyno.undo.restore import Restored
 
 

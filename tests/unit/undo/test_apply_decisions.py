@@ -14,7 +14,8 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, Restar
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.server.snapshot import SettingState
 from pgdyno.undo import apply
-from pgdyno.undo.apply import Session, damage_error
+from pgdyno.undo.applied import damage_error
+from pgdyno.undo.apply import Session
 
 WORK_MEM = Configuration.of({"work_mem": "64MB"})
 BUFFERS = Configuration.of({"shared_buffers": "1GB"})

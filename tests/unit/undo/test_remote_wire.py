@@ -18,7 +18,7 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.remote import wire
 from pgdyno.server.snapshot import SettingDifference, SettingState
-from pgdyno.undo.apply import Applied
+from pgdyno.undo.applied import Applied
 from pgdyno.undo.restore import Restored
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, PgdynoError)]

@@ -26,7 +26,7 @@ from pgdyno.studies.winner import in_force
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trial.restarts import needs_restart
-from pgdyno.undo.apply import Applied
+from pgdyno.undo.applied import Applied
 from pgdyno.undo.watch import Deadlines
 
 STUDY = "apply"

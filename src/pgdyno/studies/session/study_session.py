@@ -53,7 +53,8 @@ from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.watcher import Watcher
-from pgdyno.undo.apply import Session, When
+from pgdyno.undo.applied import When
+from pgdyno.undo.apply import Session
 from pgdyno.undo.one_session import refuse_while_open
 from pgdyno.undo.opening import Opening
 from pgdyno.undo.rollback import SessionState, is_of, list_bundles, rollback
