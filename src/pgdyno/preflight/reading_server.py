@@ -29,8 +29,6 @@ SELECT pg_catalog.pg_is_in_recovery() AS in_recovery, current_user::text AS role
        pg_catalog.current_database()::text AS database,
        (SELECT enumvals FROM pg_catalog.pg_settings WHERE name = 'io_method') AS io_methods
 """
-
-
 _WAL = "SELECT coalesce(sum(size), 0)::int8 AS size FROM pg_catalog.pg_ls_waldir()"
 
 

@@ -148,7 +148,7 @@ class Postgres:
 
     @cached_property
     def label(self) -> str:
-        """The server's name for people and for the store, without a password: `user@host:port/dbname`."""
+        """Return the server's name for people and for the store, without a password: `user@host:port/dbname`."""
         if self._name is not None:
             return self._name
         given = {o.keyword.decode(): o.val.decode() for o in pq.Conninfo.get_defaults() if o.val is not None}

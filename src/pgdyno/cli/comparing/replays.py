@@ -13,7 +13,7 @@ from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import UsageError
-from pgdyno.outside.files import is_there
+from pgdyno.outside.files import is_file, is_there
 
 if TYPE_CHECKING:
     from pgdyno.studies.replay.amendments import FixedBefore
@@ -86,7 +86,7 @@ def _trace_of(first: Path, second: Path) -> Path:
         return first
     for path in (first, second):
         facts = _facts(path)
-        if facts is not None and is_there(Path(facts.trace)):
+        if facts is not None and is_file(Path(facts.trace)):
             return Path(facts.trace)
     raise UsageError(
         f'the trace of "{second}" is not known', hint="Name the file of which it is a replay with --trace."

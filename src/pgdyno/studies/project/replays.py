@@ -48,7 +48,7 @@ def replay_runs(studies: Iterable[Study], references: Container[str] = ()) -> tu
         for study in studies
         if (result := study.told(ReplayResult)) is not None
     ]
-    return tuple(sorted(found, key=lambda run: run.began_at))  # fmt: skip
+    return tuple(sorted(found, key=lambda run: run.began_at))
 
 
 def why_void(result: ReplayResult) -> str:

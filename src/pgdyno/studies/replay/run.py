@@ -174,10 +174,8 @@ def replay(
         "replay", {}, ready.meta.digest, f"trace {options.trace.stem}", read_only=False, unit="statements"
     )
     study = replace(study, workload=load)
-    steps, limits = (
-        Steps({} if follows else _since_last(store, ready, began)),
-        Limits(error_percent=options.error_limit_percent),
-    )
+    steps = Steps({} if follows else _since_last(store, ready, began))
+    limits = Limits(error_percent=options.error_limit_percent)
     writer = OutcomeWriter(options.output, _facts_of(ready, options, study))
     store.add_study(study)
     with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
