@@ -13,8 +13,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -43,7 +44,7 @@ def output(path: Path, *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
         with _open_special(path, there) as special:
             yield special
         return
-    staged = place.with_name(f".{place.name[:100]}.{os.urandom(8).hex()}.part")
+    staged = _staged(place)
     try:
         with open_new(staged, mode=mode) as file:
             if there is not None and there.st_uid == os.geteuid() and _is_ours(place.parent):
@@ -53,6 +54,23 @@ def output(path: Path, *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
     except BaseException:
         with suppress(OSError):
             staged.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Have a file or a folder written beside `path`, and rename it there at the end: a part would pass for the whole.
+
+    Raises UsageError where something is there already; of what fails nothing is left.
+    """
+    if path.exists():
+        raise UsageError(f'"{path}" exists', hint="Name another place with --output, or remove it.")
+    part = _staged(path)
+    try:
+        write(part)
+        part.rename(path)
+    except BaseException:
+        with suppress(OSError):  # where nothing could be written, nothing need be removed
+            shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
         raise
 
 
@@ -122,9 +140,13 @@ def check_output(path: Path) -> None:
     if there is not None and not stat.S_ISREG(there.st_mode):
         _open_special(path, there).close()
         return
-    staged = place.with_name(f".{place.name[:100]}.{os.urandom(8).hex()}.part")
+    staged = _staged(place)
     open_new(staged).close()
     staged.unlink()
+
+
+def _staged(place: Path) -> Path:
+    return place.with_name(f".{place.name[:100]}.{os.urandom(8).hex()}.part")
 
 
 def checked_place(path: Path) -> Path:

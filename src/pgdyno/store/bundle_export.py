@@ -57,7 +57,7 @@ def export_bundle(store: Store, studies: Sequence[str], path: Path, clean: Clean
         ):
             written.append(_write(archive, connection, found, clean))
 
-    write_whole(path, write, lambda part: part.unlink(missing_ok=True))
+    write_whole(path, write)
     return written[0]
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import csv
 import json
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,7 +13,8 @@ from typing import IO, Any
 from sqlalchemy import ColumnElement, Select, Table, Text, select
 from sqlalchemy.engine import Connection
 
-from pgdyno.errors import StoreError, UsageError
+from pgdyno import outputs
+from pgdyno.errors import StoreError
 from pgdyno.outputs import new_folder, open_new
 from pgdyno.store.catalogue import Store
 from pgdyno.store.schema import RUN_TABLES, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
@@ -41,7 +39,7 @@ def export_json(store: Store, study_id: str, path: Path) -> None:
         with TextIOWrapper(open_new(part), encoding="utf-8") as file, store.read() as connection:
             _write_json(file, connection, study_id)
 
-    write_whole(path, write, lambda part: part.unlink(missing_ok=True))
+    write_whole(path, write)
 
 
 def export_csv(store: Store, study_id: str, folder: Path) -> None:
@@ -57,7 +55,7 @@ def export_csv(store: Store, study_id: str, folder: Path) -> None:
             for name, query in table_queries(study_id):
                 _write_csv(part / f"{name}.csv", connection, query)
 
-    write_whole(folder, write, lambda part: shutil.rmtree(part, ignore_errors=True))
+    write_whole(folder, write)
 
 
 def table_queries(study_id: str) -> Iterator[tuple[str, Select[tuple[object, ...]]]]:
@@ -119,25 +117,13 @@ def _fields(row: Sequence[Cell]) -> list[Cell]:
     return [json.dumps(value) if isinstance(value, list | dict) else value for value in row]
 
 
-def write_whole(path: Path, write: Callable[[Path], None], remove: Callable[[Path], None]) -> None:
-    """Write to a place beside `path` and rename it there at the end; `remove` takes away what was begun.
-
-    Raises UsageError when `path` exists and StoreError when it cannot be written.
-    """
-    if path.exists():
-        raise UsageError(f'"{path}" exists', hint="Name another place with --output, or remove it.")
-    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a new file or folder as `outputs.write_whole` does. Raises StoreError where it cannot."""
     try:
-        write(part)
-        part.rename(path)
+        outputs.write_whole(path, write)
     except OSError as error:
-        with contextlib.suppress(OSError):  # where nothing could be written, nothing need be removed
-            remove(part)
         raise StoreError(
             f'"{path}" cannot be written',
             detail=error.strerror,
             hint="Name a place with room that this user may write with --output.",
         ) from error
-    except BaseException:
-        remove(part)
-        raise

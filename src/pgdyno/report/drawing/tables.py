@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from io import StringIO
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.figure import Figure, Table
-from pgdyno.outputs import new_folder, write_output
+from pgdyno.outputs import new_folder, write_output, write_whole
 from pgdyno.report.drawing.frames import FRAMED, drawn_table
 from pgdyno.report.sections import Block, Cards, Charts, FactList, Report, Strips, TableBlock
 
@@ -125,20 +124,20 @@ def write_csv(report: Report, folder: Path) -> tuple[Path, ...]:
             for one in tables
         ],
     }
+    names = [f"{one.name}.csv" for one in tables]
+
+    def write(part: Path) -> None:
+        new_folder(part)
+        for name, one in zip(names, tables, strict=True):
+            write_output(part / name, csv_text(one.table))
+        write_output(part / INDEX, json.dumps(index, indent=1, ensure_ascii=False) + "\n")
+
     try:
-        new_folder(folder)
-        try:
-            paths = [folder / f"{one.name}.csv" for one in tables]
-            for path, one in zip(paths, tables, strict=True):
-                write_output(path, csv_text(one.table))
-            write_output(folder / INDEX, json.dumps(index, indent=1, ensure_ascii=False) + "\n")
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)  # a part of it would be taken for the whole
-            raise
+        write_whole(folder, write)
     except OSError as error:
         raise UsageError(
             f'folder "{folder}" cannot be written',
             detail=error.strerror,
             hint="Name a new folder with --output.",
         ) from error
-    return tuple(paths)
+    return tuple(folder / name for name in names)
