@@ -38,12 +38,12 @@ class DependentBlocks:
 
 def make_blocks(session: Integers, due: Integers) -> DependentBlocks:
     """Return blocks of sessions, neighbours joined to at most 200; slices of time where there are fewer than 40."""
-    _, place = np.unique(session, return_inverse=True)
-    sessions = int(place.max()) + 1 if place.size else 0
+    names, place = np.unique(session, return_inverse=True)
+    sessions = int(names.size)
     if sessions >= FEWEST_BLOCKS:
         count = min(sessions, MOST_BLOCKS)
         return DependentBlocks((place * count // sessions).astype(np.int32), count, "sessions")
-    span = int(due.max()) + 1 if due.size else 1
+    span = int(due.max(initial=0)) + 1
     return DependentBlocks(
         (due.astype(np.int64) * FEWEST_BLOCKS // span).astype(np.int32), FEWEST_BLOCKS, "slices of time"
     )
@@ -52,7 +52,7 @@ def make_blocks(session: Integers, due: Integers) -> DependentBlocks:
 def drawn(blocks: int, seed: int, resamples: int = RESAMPLES) -> Weights:
     """Return how often each block is drawn in each resample, shape (resamples, blocks)."""
     random = np.random.default_rng(seed)
-    return random.multinomial(blocks, np.full(blocks, 1 / max(blocks, 1)), size=resamples).astype(np.float32)
+    return random.multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples).astype(np.float32)
 
 
 def counted(values: Sequence[Integers], blocks: Integers, count: int) -> tuple[Floats, list[Weights]]:
@@ -127,7 +127,6 @@ def _resampled(counts: Weights, weights: Weights, centres: Floats, shares: Seque
     total = cumulative[:, -1]
     found = np.full((len(shares), weights.shape[0]), np.nan)
     for index, share in enumerate(shares):
-        target = share * total
-        at = np.minimum((cumulative < target[:, None]).sum(axis=1), centres.size - 1)
+        at = (cumulative < share * total[:, None]).sum(axis=1)
         found[index] = np.where(total > 0, centres[at], np.nan)
     return found

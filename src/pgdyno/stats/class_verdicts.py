@@ -111,7 +111,7 @@ def judge_classes(timed: Timed, name_of: Callable[[int], str], weights: Weights,
             )
         )  # fmt: skip
     told = (Word.WORSE, Word.BETTER)
-    found.sort(key=lambda one: (told.index(one.word) if one.word in told else 2, -one.seconds_lost))
+    found.sort(key=lambda one: (one.word is not Word.WORSE, one.word is not Word.BETTER, -one.seconds_lost))
     listed = max(MOST_LISTED, sum(one.word in told for one in found))
     return ClassTable(tuple(found[:listed]), int((~enough).sum()), max(len(found) - listed, 0))
 
@@ -149,9 +149,9 @@ def _ratio(share: float, a_ms: float, b_ms: float, ends: tuple[float, float] | N
 
 def _word(quantiles: Sequence[QuantileRatio], slower: float, faster: float, limits: EffectLimits) -> Word:
     median = quantiles[0]
-    if median.interval is not None and median.a_ms is not None:
+    if median.interval is not None and median.a_ms:
         low, high = median.interval.lo, median.interval.hi
-        least = limits.least_ms / median.a_ms if median.a_ms else 0.0
+        least = limits.least_ms / median.a_ms
         is_within = 1 / limits.ratio <= low and high <= limits.ratio
         is_changed = any(_exceeds(one, limits, is_up) for one in quantiles for is_up in (True, False))
         if (is_within or max(high - 1, 1 - low) <= least) and not is_changed:

@@ -6,10 +6,21 @@ import numpy as np
 import pytest
 
 from pgdyno.errors import UsageError
-from pgdyno.model.verdict import Word
+from pgdyno.model.replay_comparison import QuantileRatio
+from pgdyno.model.verdict import Interval, Word
 from pgdyno.stats import class_verdicts
 from pgdyno.stats.block_bootstrap import drawn, make_blocks, quantile_ratios, share_interval
-from pgdyno.stats.class_verdicts import ALSO_IN_AGAIN, EffectLimits, Timed, fewest, judge_classes
+from pgdyno.stats.class_verdicts import (
+    ALSO_IN_AGAIN,
+    EffectLimits,
+    Timed,
+    _exceeds,
+    _is_beyond,
+    _ratio,
+    _word,
+    fewest,
+    judge_classes,
+)
 
 SESSIONS = 60
 
@@ -160,8 +171,10 @@ def test_sessions_widen_the_interval_of_a_share():
 
 
 def test_limits_that_are_none_are_refused():
-    with pytest.raises(UsageError, match="not possible"):
-        EffectLimits(ratio=0.9)
+    for wrong in ({"ratio": 0.9}, {"ratio": 1.0}, {"least_ms": -0.1}, {"level": 0.0}, {"level": 1.0}):
+        with pytest.raises(UsageError, match="not possible"):
+            EffectLimits(**wrong)
+    assert EffectLimits(least_ms=0.0).least_ms == 0
 
 
 def test_a_class_has_changed_beyond_five_percent_and_a_millisecond_where_nothing_else_is_asked_for():
@@ -199,3 +212,88 @@ def test_an_interval_has_its_ratio_within():
     known = [told.interval for told in one.quantiles if told.interval is not None]
     assert known
     assert all(interval.lo < interval.ratio < interval.hi for interval in known)
+
+
+def test_worse_ones_are_first_and_what_lost_most_time_within_each_word():
+    """Classes of 30 executions that take 10 ms under A; what they lost is told in seconds."""
+    factors = np.array([1, 2, 3, 0.5, 0.2, 1.01])
+    table = judged(np.full(180, 10.0), np.repeat(10 * factors, 30), np.repeat(np.arange(6), 30))
+    assert [(one.name, one.seconds_lost) for one in table.classes] == [
+        ("2", 0.6), ("1", 0.3), ("3", -0.15), ("4", -0.24), ("5", 0.003), ("0", 0.0)
+    ]  # fmt: skip
+    assert [one.word for one in table.classes] == [Word.WORSE] * 2 + [Word.BETTER] * 2 + [Word.EQUIVALENT] * 2
+    first = table.classes[0]
+    assert (first.executions, first.quantiles[0].a_ms, first.quantiles[0].b_ms) == (30, 10.0, 30.0)
+
+
+@pytest.mark.parametrize(("timed", "is_explained"), [(20, True), (19, False)])
+def test_an_equal_run_explains_a_class_of_which_it_timed_twenty_executions(timed, is_explained):
+    """One of them within less than a microsecond, which is a time, too."""
+    again = np.where(np.arange(40) < timed, np.where(np.arange(40) == 3, 0.0, 13.0), -1.0)
+    one = judged(np.full(40, 10.0), np.full(40, 13.0), again=again).classes[0]
+    assert (one.reason == ALSO_IN_AGAIN) is is_explained
+
+
+def quantile(a, b, lo=None, hi=None):
+    return QuantileRatio(0.5, a, b, None if lo is None else Interval(b / a, lo, hi, 0.95))
+
+
+BY_RATIO, BY_TIME = EffectLimits(1.25, 0.0), EffectLimits(1.001, 4.0)
+
+
+@pytest.mark.parametrize(("limits", "lo", "hi", "word"), [
+    (BY_RATIO, 0.8, 1.25, Word.EQUIVALENT), (BY_RATIO, 0.799, 1.2, Word.NOT_RESOLVED),
+    (BY_RATIO, 0.9, 1.251, Word.NOT_RESOLVED), (BY_TIME, 0.5, 1.5, Word.EQUIVALENT),
+    (BY_TIME, 0.499, 1.2, Word.NOT_RESOLVED), (BY_TIME, 0.9, 1.501, Word.NOT_RESOLVED),
+])  # fmt: skip
+def test_equivalent_is_a_median_within_the_ratio_or_the_time_that_nobody_cares_for(limits, lo, hi, word):
+    """The median is 8 ms on both sides: 4 ms are half of it."""
+    assert _word([quantile(8.0, 8.0, lo, hi)], 1.0, 1.0, limits) is word
+
+
+@pytest.mark.parametrize(("changed", "slower", "faster", "word"), [
+    (quantile(8.0, 16.0, 1.5, 2.5), 0.049, 1.0, Word.WORSE),
+    (quantile(8.0, 16.0, 1.5, 2.5), 0.05, 0.0, Word.NOT_RESOLVED),
+    (quantile(16.0, 8.0, 0.4, 0.6), 1.0, 0.049, Word.BETTER),
+    (quantile(16.0, 8.0, 0.4, 0.6), 0.0, 0.05, Word.NOT_RESOLVED),
+])  # fmt: skip
+def test_one_quantile_beyond_the_limits_is_a_change_where_the_ranks_say_so(changed, slower, faster, word):
+    """Of a class whose median stands still, and of one of which the median's interval is not known."""
+    for median in (quantile(8.0, 8.0, 0.9, 1.1), quantile(8.0, 8.0)):
+        assert _word([median, changed], slower, faster, BY_RATIO) is word
+
+
+@pytest.mark.parametrize(("one", "least_ms", "slower", "faster"), [
+    (quantile(8.0, 10.0), 1.0, False, False), (quantile(8.0, 10.01), 1.0, True, False),
+    (quantile(8.0, 16.0), 8.0, False, False), (quantile(8.0, 16.0), 7.99, True, False),
+    (quantile(8.0, 16.0, 1.0, 3.0), 1.0, False, False), (quantile(8.0, 16.0, 1.01, 3.0), 1.0, True, False),
+    (quantile(10.0, 8.0), 1.0, False, False), (quantile(10.0, 7.99), 1.0, False, True),
+    (quantile(16.0, 8.0), 8.0, False, False), (quantile(16.0, 8.0), 7.99, False, True),
+    (quantile(16.0, 8.0, 0.3, 1.0), 1.0, False, False), (quantile(16.0, 8.0, 0.3, 0.99), 1.0, False, True),
+    (quantile(0.5, 9.0), 1.0, True, False), (quantile(0.0, 9.0), 1.0, False, False),
+    (quantile(None, 9.0), 1.0, False, False), (quantile(9.0, None), 1.0, False, False),
+])  # fmt: skip
+def test_a_quantile_exceeds_what_lies_beyond_both_limits_and_whose_interval_excludes_one(one, least_ms, slower, faster):
+    limits = EffectLimits(1.25, least_ms)
+    assert (_exceeds(one, limits, is_slower=True), _exceeds(one, limits, is_slower=False)) == (slower, faster)
+
+
+@pytest.mark.parametrize(("mine", "theirs", "is_slower", "is_beyond"), [
+    ((1.25, 9), (0.5, 1.0), True, False), ((1.251, 9), (0.5, 1.0), True, True),
+    ((0.1, 0.8), (1.0, 2.0), False, False), ((0.1, 0.799), (1.0, 2.0), False, True),
+])  # fmt: skip
+def test_a_change_goes_beyond_that_of_equal_platforms_by_the_ratio_that_matters(mine, theirs, is_slower, is_beyond):
+    mine, theirs, alike = (quantile(1.0, 1.0, *ends) for ends in (mine, theirs, (0.9, 1.1)))
+    found = _is_beyond([quantile(1.0, 1.0), alike, alike, mine], [alike, quantile(1.0, 1.0), alike, theirs],
+                       BY_RATIO, is_slower)  # fmt: skip
+    assert found is is_beyond
+
+
+@pytest.mark.parametrize(("a", "ends", "told"), [
+    (2.0, (2.5, 3.0), (2.0, 3.0)), (2.0, (1.0, 1.5), (1.0, 2.0)), (1.0, (3.0, 5.0), (3.0, 5.0)),
+    (0.0, (1.0, 2.0), None), (2.0, None, None),
+])  # fmt: skip
+def test_the_ratio_of_a_quantile_lies_within_its_interval_and_there_is_none_over_nothing(a, ends, told):
+    found = _ratio(0.9, a, 4.0, ends)
+    assert (found.share, found.a_ms, found.b_ms) == (0.9, a, 4.0)
+    assert found.interval == (None if told is None else Interval(4.0 / a, *told, 0.95))
