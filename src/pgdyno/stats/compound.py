@@ -43,8 +43,10 @@ def interaction_word(rest: Interval) -> str:
 
     `rest` is end over product. An interval that includes 1 explains the end only where it stays within `EXPLAINS`.
     """
-    if rest.lo > 1 or rest.hi < 1:
-        return "more" if rest.lo > 1 else "less"
+    if rest.lo > 1:
+        return "more"
+    if rest.hi < 1:
+        return "less"
     is_narrow = rest.lo > 0 and max(1 / rest.lo, rest.hi) <= 1 + EXPLAINS
     return "explained" if is_narrow else "not resolved"
 

@@ -32,7 +32,7 @@ def constancy(
     pairs = len(reference)
     if pairs < FEWEST_PAIRS or len(level) != pairs:
         return Constancy.NOT_RESOLVED, None
-    design = Design(tolerance, confidence, min_pairs=pairs, max_pairs=pairs, doubt=min(tolerance, 0.99))
+    design = Design(tolerance, confidence, min_pairs=pairs, max_pairs=pairs, doubt=tolerance)
     found = judge(reference, level, metric=Metric.THROUGHPUT, design=design).interval
     band = math.log1p(tolerance)
     low, high = math.log(found.lo), math.log(found.hi)

@@ -74,9 +74,9 @@ def delay_tables(a: Integers, b: Integers, bounds_ms: Sequence[float] = DURATION
     by_length = {"below 0.5 s": short, "0.5 to 1 s": delay.size - short - long, "above 1 s": long}
     edges = np.asarray([round(edge * 100) for edge in _EDGES_MS])
     counts = np.bincount(np.searchsorted(edges, delay, side="right"), minlength=edges.size + 1)
-    ends = (0.0, *_EDGES_MS)
-    bins = tuple(DelayBin(low, high, int(n)) for low, high, n in zip(ends, (*_EDGES_MS, None), counts, strict=True))
-    return DelayTables(shares(by_length), _by_duration(before, after, bounds_ms), bins[1:])
+    ends = (*_EDGES_MS[1:], None)
+    bins = tuple(DelayBin(low, high, int(n)) for low, high, n in zip(_EDGES_MS, ends, counts[1:], strict=True))
+    return DelayTables(shares(by_length), _by_duration(before, after, bounds_ms), bins)
 
 
 def _by_duration(before: Integers, after: Integers, bounds_ms: Sequence[float]) -> tuple[DurationClass, ...]:

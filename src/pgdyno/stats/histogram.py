@@ -105,7 +105,7 @@ class LatencyHistogram:
         total = int(cumulative[-1])
         if total == 0:
             raise UsageError("an empty histogram has no quantile", hint="Measure for longer.")
-        rank = min(max(int(np.ceil(q * total - 1e-9)), 1), total)
+        rank = max(int(np.ceil(q * total - 1e-9)), 1)
         return float(highest_of(np.searchsorted(cumulative, rank))) / 1000.0
 
     def share_within(self, ms: float) -> float:

@@ -90,6 +90,7 @@ def test_a_wide_interval_around_one_explains_nothing(lo, ratio, hi, word):
     [
         (1.0, 1.05, "explained"),
         (0.95, 1.0, "explained"),
+        (0.97, 1.1, "explained"),
         (1 / 1.09, 1.09, "explained"),
         (1 / 1.11, 1.05, "not resolved"),
         (0.97, 1.11, "not resolved"),
@@ -113,3 +114,10 @@ def test_a_ratio_upside_down_has_its_bounds_exchanged():
     assert (found.ratio, found.lo, found.hi, found.confidence) == (0.5, 0.25, 2.0, 0.9)
     open_ = inverse(Interval(2.0, 0.0, math.inf, 0.9))
     assert (open_.lo, open_.hi) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize(("ratio", "hi", "is_bounded"), [(0, 700, True), (0, 700.5, False), (10, 702, False)])
+def test_a_bound_that_no_float_holds_is_infinite(ratio, hi, is_bounded):
+    """By logarithms: 1.8e308 is 709.8."""
+    found = product([Interval(math.exp(ratio), math.exp(ratio), math.exp(hi), 0.9)])
+    assert math.isfinite(found.hi) is is_bounded

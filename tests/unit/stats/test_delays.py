@@ -68,6 +68,7 @@ def test_what_is_required_is_reckoned_exactly():
     assert passes(951, 1000, 95.1)
     assert not passes(950, 1000, 95.1)
     assert not passes(0, 0)
+    assert passes(1, 1)
 
 
 @pytest.mark.requirement("R-RPL-04")
@@ -89,6 +90,12 @@ def test_shares_sum_to_100_and_none_is_off_by_a_digit(counts, digits):
     if total:
         for count, percent in zip(counts, written, strict=True):
             assert abs(percent - Fraction(100 * count, total)) < step
+
+
+def test_shares_have_two_decimals_and_none_of_nothing_are_zero():
+    found = shares({"a": 1, "b": 2, "c": 0})
+    assert [(one.name, one.count, one.percent) for one in found] == [("a", 1, 33.33), ("b", 2, 66.67), ("c", 0, 0.0)]
+    assert [(one.name, one.count, one.percent) for one in shares({"a": 0, "b": 0})] == [("a", 0, 0.0), ("b", 0, 0.0)]
 
 
 def test_a_negative_count_is_refused():
@@ -167,3 +174,8 @@ def test_the_classes_are_those_that_are_told():
     for bounds in ((), (0.0, 5.0), (5.0, 5.0), (-1.0, 5.0)):
         with pytest.raises(UsageError, match="do not ascend"):
             delay_tables(np.ones(1, np.int64), np.ones(1, np.int64), bounds)
+
+
+def test_what_took_as_long_as_before_is_not_delayed_and_a_hundredth_of_a_millisecond_is_a_time():
+    first, *_ = delay_tables(np.array([10, 50_000, 50_000]), np.array([30, 50_000, 50_000])).by_duration
+    assert (first.transactions, first.delayed, first.mean_delay_percent, first.mean_delay_ms) == (3, 1, 200.0, 0.02)

@@ -94,8 +94,10 @@ def test_an_empty_histogram_encodes_but_has_no_quantile():
 
 
 def test_quantiles_are_shares_and_not_percentages():
-    with pytest.raises(UsageError):
-        histogram_of([1]).quantile_ms(95)
+    for share in (95, 1.01, -0.01):
+        with pytest.raises(UsageError):
+            histogram_of([1]).quantile_ms(share)
+    assert [histogram_of([1000, 2000]).quantile_ms(share) for share in (0, 0.5, 0.51, 1)] == [1.0, 1.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("blob", [b"", b"x" * 40, histogram_of([5] * 9).encode()[:-6]])
