@@ -8,9 +8,10 @@ seconds would have been, so that the noise of each window length is seen and not
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from pgdyno.stats.distributions import chdtri, stdtrit
 from pgdyno.stats.noise import MOST_EFFECT, last_critical, noise_floor
 from pgdyno.stats.sequential import Design
 
-_critical = lru_cache(maxsize=1024)(last_critical)
+_critical = cache(last_critical)
 
 POWER = 0.8
 SHORTEST_S = 2
@@ -106,13 +107,9 @@ def pairs_for(pair_sd: float, effect: float, design: Design, power: float = POWE
         found = detectable(pair_sd, pairs, design, power)
         return found is not None and found <= effect
 
-    lo, hi = max(2, design.min_pairs), MOST_PAIRS
-    if not shows(hi):
-        return None
-    while lo < hi:
-        middle = (lo + hi) // 2
-        lo, hi = (lo, middle) if shows(middle) else (middle + 1, hi)
-    return lo
+    possible = range(MOST_PAIRS + 1)
+    fewest = bisect_left(possible, True, key=shows)
+    return fewest if fewest in possible else None
 
 
 def at_most(pair_sd: float, runs: int, confidence: float = 0.9) -> float:

@@ -20,8 +20,9 @@ from pgdyno.stats.detect import (
     neighbour_correlation,
     noise_by_window,
     pairs_for,
+    run_figures,
 )
-from pgdyno.stats.noise import noise_floor
+from pgdyno.stats.noise import last_critical, noise_floor
 from pgdyno.stats.sequential import Design
 from simulation import run_studies
 
@@ -154,6 +155,8 @@ def test_too_few_runs_or_seconds_are_refused():
         noise_by_window(runs(np.random.default_rng(3), 2, 10))
     with pytest.raises(UsageError):
         noise_by_window(runs(np.random.default_rng(3), 5, 1))
+    with pytest.raises(UsageError, match="0 runs of at least 0 s"):
+        noise_by_window([])
     assert neighbour_correlation([1.0, 2.0]) is None
 
 
@@ -195,3 +198,28 @@ def test_what_length_helps_against_and_what_it_does_not_are_never_below_zero(by_
 def test_two_pairs_are_the_fewest_and_the_design_may_ask_for_more():
     assert detectable(0.001, 2, Design(smallest_effect=0.0, doubt=0.0, min_pairs=2)) is not None
     assert detectable(0.01, 4, design(48)) is not None
+
+
+def test_the_effect_of_ten_pairs_as_by_hand():
+    """A doubt of 0.9 is a scatter of 0.1 more for ten pairs; of nine degrees of freedom 0.883404 is the 80th part."""
+    reach = (last_critical(10, 0.95) * 0.05 * math.sqrt(5) + 0.883404 * 0.05) / math.sqrt(10)
+    assert detectable(0.05, 10, design(48, doubt=0.9)) == pytest.approx(math.expm1(reach), rel=1e-5)
+
+
+@pytest.mark.parametrize(("shown_by", "told"), [(4, 4), (5, 5), (1000, 1000), (1001, None)])
+def test_a_thousand_pairs_are_the_most_that_are_named(shown_by, told):
+    assert pairs_for(0.1, detectable(0.1, shown_by, design(48)), design(48)) == told
+
+
+def series(*seconds):
+    return SecondsSeries(np.array(seconds), np.full(len(seconds), 4.0))
+
+
+def test_a_part_in_which_a_run_did_nothing_is_left_out_and_runs_that_never_did_anything_tell_nothing():
+    """Of windows of two seconds the second alone, in which the figures are 1/4, 1/2 and 1/4."""
+    made = [series(0.0, 0.0, 1.0, 1.0), series(5.0, 7.0, 2.0, 2.0), series(9.0, 1.0, 1.0, 1.0)]
+    found = by_window(noise_by_window(made))
+    assert found[2].pair_sd == pytest.approx(noise_floor([0.25, 0.5, 0.25]).pair_sd)
+    assert found[4].pair_sd == pytest.approx(noise_floor([2, 16, 12]).pair_sd)
+    assert run_figures(made).tolist() == [0.125, 1.0, 0.75]
+    assert [one.pair_sd for one in noise_by_window([series(0.0, 0.0)] * 3)] == [math.inf] * 3
