@@ -162,7 +162,7 @@ def reference_of(parts: Sequence[StatementDeltas], size: int) -> StatementRefere
         ran = part.calls > 0
         ids, n_w, t_w = part.ids[ran], part.calls[ran], part.exec_ms[ran]
         n_a = calls[ids]
-        apart = t_w / n_w - np.divide(exec_ms[ids], n_a, out=t_w / n_w, where=n_a > 0)
+        apart = t_w / n_w - exec_ms[ids] / np.maximum(n_a, 1)
         m2[ids] += part.m2[ran] + apart**2 * n_a * n_w / (n_a + n_w)
         calls[ids] += n_w
         exec_ms[ids] += t_w
@@ -179,8 +179,7 @@ def added(parts: Sequence[PeriodCounts]) -> PeriodCounts:
 def body_of(reference: StatementReference, counted_s: float) -> StatementBody:
     """Return the body for periods of which `counted_s` seconds count; an empty one where none is resolved."""
     calls = reference.calls * (counted_s / reference.seconds)
-    precision = np.divide(reference.cv, np.sqrt(calls), out=np.full_like(calls, math.inf), where=calls > 0)
-    inside = (calls >= LEAST_CALLS) & (precision <= LEAST_PRECISION) & (reference.time_ms > 0)
+    inside = (calls >= LEAST_CALLS) & (reference.cv <= LEAST_PRECISION * np.sqrt(calls))
     ids = np.flatnonzero(inside).astype(np.int64)
     shares = reference.shares[ids]
     return StatementBody(ids, capped(shares), reference.mean_ms[ids], float(shares.sum()))

@@ -19,9 +19,11 @@ from pgdyno.stats.body_index import (
     PeriodCounts,
     StatementBody,
     StatementReference,
+    added,
     body_of,
     capped,
     counts,
+    offered_work,
     pair_index,
     reference_of,
     tail_ratio,
@@ -223,3 +225,51 @@ def test_a_body_of_less_than_a_millisecond_is_one():
     assert tiny.shares == pytest.approx([0.6 / 0.78, 0.18 / 0.78])
     assert body_of(tiny, 25.0).ids.tolist() == [0, 1]
     assert period([600, 0], [0.001, 1], new_ms=0.2).new_share == pytest.approx(0.25)
+
+
+def test_the_mean_and_the_scatter_of_a_call_are_known_of_what_was_called_and_took_time():
+    given_ = StatementReference(9.0, *(np.array(one) for one in (
+        [0.0, 1.0, 2.0, 2.0, 5.0], [0.0, 3.0, 0.5, 0.0, 20.0], [0.0, 0.0, 0.02, 0.0, 16.0])))  # fmt: skip
+    assert given_.mean_ms.tolist() == [0, 3, 0.25, 0, 4]
+    assert given_.cv == pytest.approx([math.inf, math.inf, math.sqrt(0.02) / 0.25, math.inf, 0.5])
+    assert given_.shares == pytest.approx([0, 3 / 23.5, 0.5 / 23.5, 0, 20 / 23.5])
+    idle = np.zeros(2)
+    assert StatementReference(9.0, idle, idle, idle).shares.tolist() == [0, 0]
+    assert PeriodCounts(idle, idle).new_share == 0.0
+    assert capped(np.zeros(0)).size == 0
+
+
+def deltas(calls, exec_ms, m2=0.0, ids=(0,)):
+    """Return five seconds in which each of these had so many calls, and planning took a millisecond a statement."""
+    ids, none = np.array(ids), np.zeros(len(ids))
+    calls, exec_ms, m2 = (none + one for one in (calls, exec_ms, m2))
+    return StatementDeltas(5.0, ids, calls, exec_ms + 1, exec_ms, m2, none, none, none)
+
+
+def test_calls_of_2_and_4_and_of_3_and_9_ms_scatter_by_29_around_their_mean():
+    found = reference_of([deltas(1, 2), deltas(1, 4), deltas(0, 0), deltas(2, 12, 18)], 1)
+    assert (found.seconds, found.calls[0], found.time_ms[0], found.m2[0]) == (20.0, 4, 22, 29)
+
+
+def test_the_first_number_beyond_the_reference_is_a_new_statement():
+    found = counts(deltas([4, 2, 1], [8, 70, 1], ids=(1, 2, 3)), 3)
+    assert (found.calls.tolist(), found.time_ms.tolist(), found.new_ms) == ([0, 4, 2], [0, 9, 71], 2)
+    whole = added([found, PeriodCounts(np.array([1.0, 1, 1]), np.array([5.0, 6, 7]), 0.5)])
+    assert (whole.calls.tolist(), whole.time_ms.tolist(), whole.new_ms) == ([1, 5, 3], [5, 15, 78], 2.5)
+
+
+def test_a_statement_that_took_no_time_in_a_period_gives_its_weight_to_the_rest():
+    some, none = period([100, 10], [0.001, 0.01]), period([100, 10], [0.002, 0])
+    assert pair_index(BODY, some, some).present == 1.0
+    for pair in ((some, none), (none, some)):
+        found = pair_index(BODY, *pair)
+        assert (found.present, abs(found.log_ratio)) == pytest.approx((0.6, math.log(2)))
+    assert offered_work(BODY, period([3, 2], [99, 99])) == 23
+
+
+def test_a_drawing_of_pairs_in_which_an_arm_had_no_other_time_tells_nothing_of_the_tail():
+    seldom, even = ([period([9, 9, calls], [1, 1, 100]) for calls in arm] for arm in ([0, 0, 9], [3, 3, 3]))
+    over, under = tail_ratio(BODY, seldom, even, seed=1), tail_ratio(BODY, even, seldom, seed=1)
+    assert (over.ratio, over.lo, over.hi) == pytest.approx((1, 1 / 3, 1))
+    assert (under.ratio, under.lo, under.hi) == pytest.approx((1, 1, 3))
+    assert tail_ratio(BODY, even, [period([9, 9, 0], [1, 1, 1])] * 3, seed=1) is None
