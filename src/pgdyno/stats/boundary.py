@@ -18,7 +18,7 @@ where a t test is weakest and where a tripled throughput should already be enoug
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -37,7 +37,7 @@ _TAIL_SD = 9.0
 _TOLERANCE = 1e-7
 
 
-@lru_cache(maxsize=256)
+@cache
 def critical_values(min_pairs: int, max_pairs: int, confidence: float) -> tuple[float, ...]:
     """Return the critical |t| (n - 1 degrees of freedom) of the looks at `min_pairs`, ..., `max_pairs` pairs.
 
@@ -91,8 +91,8 @@ def _solve(min_pairs: int, max_pairs: int, error: float) -> float:
         if previous is not None and value != previous[1]:
             secant = guess - value * (guess - previous[0]) / (value - previous[1])
             step = secant if lo < secant < hi else step
-        else:
-            step = min(max(guess + 0.2 * value, lo), hi)
+        elif previous is None:
+            step = guess + 0.2 * value
         previous, guess = (guess, value), step
         if hi - lo < 1e-9:
             break

@@ -69,8 +69,22 @@ def test_it_is_solved_for_in_fewer_steps_than_halving_takes(monkeypatch):
         return crossing_probability(*words)
 
     monkeypatch.setattr(boundary, "crossing_probability", counted)
-    critical_values(3, 24, 0.9321)
-    assert len(evaluated) <= 12
+    for design in ((3, 12, 0.9321), (3, 24, 0.9321), (2, 12, 0.9321), (3, 8, 0.8123), (3, 24, 0.9912)):
+        critical_values(*design)
+    assert len(evaluated) <= 32, "halving takes about 25 for each"
+
+
+def test_one_look_at_two_pairs_with_the_highest_confidence_has_an_end(monkeypatch):
+    """There the rounding of the probability is beyond what is asked of it: the two ends meet first."""
+    evaluated = []
+
+    def counted(*words):
+        evaluated.append(words)
+        return crossing_probability(*words)
+
+    monkeypatch.setattr(boundary, "crossing_probability", counted)
+    assert critical_values(2, 2, 0.99999) == (pytest.approx(63661.977, rel=1e-4),)
+    assert len(evaluated) < 45
 
 
 @pytest.mark.parametrize("max_pairs", [24, 48])
@@ -87,7 +101,7 @@ def test_boundary_asks_for_more_at_every_look_when_it_is_stricter():
 
 
 @pytest.mark.parametrize(
-    ("lo", "hi", "confidence"), [(1, 5, 0.95), (6, 5, 0.95), (3, 5000, 0.95), (3, 5, 0.5), (3, 5, 1)]
+    ("lo", "hi", "confidence"), [(1, 5, 0.95), (6, 5, 0.95), (3, 1001, 0.95), (3, 5, 0.79), (3, 5, 1)]
 )
 def test_boundary_refuses_impossible_designs(lo, hi, confidence):
     with pytest.raises(UsageError):
