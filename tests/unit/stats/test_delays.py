@@ -177,5 +177,7 @@ def test_the_classes_are_those_that_are_told():
 
 
 def test_what_took_as_long_as_before_is_not_delayed_and_a_hundredth_of_a_millisecond_is_a_time():
-    first, *_ = delay_tables(np.array([10, 50_000, 50_000]), np.array([30, 50_000, 50_000])).by_duration
+    tables = delay_tables(np.array([10, 50_000, 50_000]), np.array([30, 50_000, 50_000]))
+    first, *_ = tables.by_duration
+    assert [one.count for one in tables.by_length] == [1, 0, 0]
     assert (first.transactions, first.delayed, first.mean_delay_percent, first.mean_delay_ms) == (3, 1, 200.0, 0.02)

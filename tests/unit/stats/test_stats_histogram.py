@@ -106,11 +106,18 @@ def test_damaged_bytes_are_refused(blob):
         LatencyHistogram.decode(blob)
 
 
-def test_histograms_of_another_range_are_refused():
-    other = HdrHistogram(1, 10_000, 2, b64_wrap=False)
+@pytest.mark.parametrize("shape", [(1, 10_000, 2), (2, 3_600_000_000, 3), (1, 3_600_000_001, 3), (1, 3_600_000_000, 2)])
+def test_histograms_of_another_range_are_refused(shape):
+    other = HdrHistogram(*shape, b64_wrap=False)
     other.record_value(5)
     with pytest.raises(UsageError, match="not one of ours"):
         LatencyHistogram.decode(other.encode())
+
+
+def test_what_another_program_wrote_of_a_microsecond_to_an_hour_is_read():
+    other = HdrHistogram(1, 3_600_000_000, 3, b64_wrap=False)
+    other.record_value(5000)
+    assert LatencyHistogram.decode(other.encode()).quantile_ms(0.5) == pytest.approx(5, rel=1e-3)
 
 
 def test_histograms_with_latencies_above_an_hour_are_refused():
