@@ -118,7 +118,12 @@ class MatrixRow:
     @property
     def usable(self) -> bool:
         """Return True when its figures may be compared with those of other cells."""
-        return self.state == "complete" and self.tps is not None and self.tps > 0
+        return self.state == "complete" and self.rate > 0
+
+    @property
+    def rate(self) -> float:
+        """Return the transactions per second, 0 where they were not measured."""
+        return self.tps or 0.0
 
 
 @dataclass(frozen=True, slots=True)

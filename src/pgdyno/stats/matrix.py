@@ -49,7 +49,7 @@ def best(rows: Sequence[MatrixRow]) -> MatrixRow | None:
     """
     usable = [row for row in rows if row.usable]
     usable = [row for row in usable if row.durability != "X"] or usable
-    return max(usable, key=lambda row: row.tps or 0.0, default=None)
+    return max(usable, key=lambda row: row.rate, default=None)
 
 
 def best_by_mode(rows: Sequence[MatrixRow]) -> list[MatrixRow]:
@@ -71,7 +71,7 @@ def rivals(rows: Sequence[MatrixRow], top: MatrixRow) -> list[MatrixRow] | None:
         return None
     verdicts = [(row, _verdict(top, row, claims)) for row in others]
     found = [row for row, verdict in verdicts if verdict is None or verdict.word is not Word.WORSE]
-    return sorted(found, key=lambda row: -(row.tps or 0.0))
+    return sorted(found, key=lambda row: -row.rate)
 
 
 def curves(rows: Sequence[MatrixRow]) -> list[Curve]:
@@ -80,28 +80,31 @@ def curves(rows: Sequence[MatrixRow]) -> list[Curve]:
     Threads belong to the load while they go with the clients; where equal clients ran with several, each is a curve.
     """
     usable = [row for row in rows if row.usable]
-    threads = threads_differ([row.cell for row in usable])
+    threads = () if threads_differ([row.cell for row in usable]) else ("jobs",)
     found: dict[object, list[MatrixRow]] = {}
     for row in usable:
-        jobs = row.cell.jobs if threads else 0
-        found.setdefault((row.system, replace(row.cell, instances=0, clients=0, jobs=jobs)), []).append(row)
+        found.setdefault((row.system, _without(row.cell, "instances", "clients", *threads)), []).append(row)
     return [tuple(sorted(each, key=lambda row: row.cell.connections)) for each in found.values()]
 
 
 def threads_differ(cells: Sequence[Cell]) -> bool:
     """Return True when cells that are alike otherwise have several numbers of threads: these are a factor then."""
-    threads: dict[Cell, set[int]] = {}
+    threads: dict[object, set[int]] = {}
     for cell in cells:
-        threads.setdefault(replace(cell, jobs=0), set()).add(cell.jobs)
+        threads.setdefault(_without(cell, "jobs"), set()).add(cell.jobs)
     return any(len(each) > 1 for each in threads.values())
+
+
+def _without(cell: Cell, *names: str) -> tuple[tuple[str, str], ...]:
+    return tuple(item for item in cell.factors().items() if item[0] not in names)
 
 
 def knee(curve: Curve) -> MatrixRow | None:
     """Return the smallest load that has nearly all of the curve's throughput; None for a curve of too few loads."""
     if len({row.cell.connections for row in curve}) < FEWEST_ON_A_CURVE:
         return None
-    most = max(row.tps or 0.0 for row in curve)
-    return next(row for row in curve if (row.tps or 0.0) >= KNEE_SHARE * most)
+    most = max(row.rate for row in curve)
+    return next(row for row in curve if row.rate >= KNEE_SHARE * most)
 
 
 OUTGROWN = 1.1
@@ -136,7 +139,7 @@ def lock_growth(curve: Curve) -> LockGrowth | None:
     }
     if not ratios or last.cell.connections == first.cell.connections:
         return None
-    throughput = (last.tps or 0.0) / (first.tps or 1.0)
+    throughput = last.rate / first.rate
     return LockGrowth(first, last, last.cell.connections / first.cell.connections, throughput, ratios)
 
 
@@ -165,7 +168,7 @@ class Contrast:
         """Return the relative change of the throughput, 0.2096 for 20.96 %."""
         if self.verdict is not None:
             return self.verdict.interval.ratio - 1
-        return (self.b.tps or 0.0) / (self.a.tps or 1.0) - 1
+        return self.b.rate / self.a.rate - 1
 
     @property
     def level_a(self) -> str:
@@ -198,8 +201,7 @@ def _pairs(rows: Sequence[MatrixRow], axis: str) -> Iterator[tuple[MatrixRow, Ma
     groups: dict[object, list[MatrixRow]] = {}
     for row in rows:
         if row.usable:
-            others = tuple(item for item in row.cell.factors().items() if item[0] not in (axis, "stands_for"))
-            groups.setdefault((row.system, others), []).append(row)
+            groups.setdefault((row.system, _without(row.cell, axis, "stands_for")), []).append(row)
     for group in groups.values():
         reference = next((row for row in group if _is_first(row.cell, axis)), group[0])
         for row in group:

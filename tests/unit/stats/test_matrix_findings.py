@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 from matrix_example import made_row, seed_rows
 from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.model.verdict import Word
-from pgdyno.stats.matrix import KNEE_SHARE, OUTGROWN, best, best_by_mode, contrasts, curves, knee, little, lock_growth
+from pgdyno.stats import matrix
+from pgdyno.stats.matrix import (
+    KNEE_SHARE,
+    OUTGROWN,
+    best,
+    best_by_mode,
+    contrasts,
+    curves,
+    knee,
+    little,
+    lock_growth,
+    rivals,
+    threads_differ,
+)
 
 CONFIGURATIONS = {"Default": "default", "No Tune": "default", "Tune": "tuned"}
 SMT8 = seed_rows("power_smt8", configuration=CONFIGURATIONS)
@@ -228,3 +241,70 @@ def test_change_and_claim_of_a_comparison_are_of_the_same_repetitions() -> None:
     assert (found.change, b / a) == (pytest.approx(0.1), pytest.approx(found.verdict.interval.ratio))
     (apart,) = contrasts([made_row(4, 100.0, runs=base), made_row(4, 98.0, configuration="tuned")])
     assert (apart.throughputs, apart.change) == ((100.0, 98.0), pytest.approx(-0.02))
+
+
+def test_a_bound_itself_is_no_contradiction_no_growth_and_near_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "LITTLE_BOUND", 2**-7)
+    checks = [little(replace(made_row(128, 1.0), tps=tps, latency_ms=1000.0)) for tps in (129.0, 127.0, 129.5)]
+    assert [check.flagged for check in checks if check] == [False, False, True]
+    first, last = made_row(1, 100.0), made_row(2, 150.0)
+    growth = lock_growth((first, replace(last, locks={"exclusive": 2.2, "access_share": 2.2000001})))
+    assert growth is not None
+    assert (growth.outgrown, growth.throughput) == (("access_share",), 1.5)
+    row = knee((made_row(1, 94.9), made_row(2, 95.0), made_row(4, 100.0)))
+    assert row is not None
+    assert row.cell.connections == 2
+
+
+def test_locks_grow_where_they_were_counted_at_both_ends_of_different_loads() -> None:
+    first, last = made_row(4, 9.0), made_row(8, 9.0)
+    found = lock_growth((replace(first, locks={"row_exclusive": 2.0, "exclusive": 0.0}), last))
+    assert found is not None
+    assert dict(found.locks) == {"row_exclusive": 12.0}
+    assert lock_growth((replace(first, locks={}), last)) is None
+    assert lock_growth((first, replace(last, locks={}))) is None
+    other = replace(first, cell=replace(first.cell, instances=2, clients=2))
+    assert lock_growth((first, other)) is None, "two ways to the same number of connections"
+
+
+def test_nobody_is_to_run_a_row_of_class_x_while_there_is_another() -> None:
+    unsafe, safe = replace(made_row(4, 90.0), durability="X"), replace(made_row(2, 10.0), durability="S")
+    assert best([unsafe, safe]) is safe
+    assert best([unsafe]) is unsafe
+
+
+def test_threads_are_a_factor_where_cells_that_are_alike_otherwise_have_several() -> None:
+    one = made_row(4, 9.0).cell
+    assert not threads_differ([one, replace(one, clients=8, jobs=8)])
+    assert threads_differ([one, replace(one, clients=8), replace(one, jobs=2)])
+    rows = [made_row(4, 9.0), made_row(8, 18.0), replace(made_row(8, 19.0), cell=replace(one, clients=8, jobs=2))]
+    assert [[row.tps for row in curve] for curve in curves(rows)] == [[9.0, 18.0], [19.0]]
+    assert [[row.tps for row in curve] for curve in curves([rows[0], rows[2]])] == [[9.0, 19.0]]
+
+
+def test_rivals_are_the_rows_of_a_mode_that_are_not_proved_worse_than_its_best() -> None:
+    def row(name: str, factor: float, repetitions: int, durability: str = "S", **other: str) -> MatrixRow:
+        runs = {block: factor * (100.0 + block) for block in range(1, 1 + repetitions)}
+        return replace(made_row(4, 100.0 * factor, runs=runs, configuration=name, **other), durability=durability)
+
+    top = row("a", 1.0, 12)
+    worse, near, once, unsafe = row("b", 0.5, 12), row("c", 0.97, 2), row("d", 0.98, 1), row("e", 0.99, 12, "X")
+    lost = replace(near, state="partial", reason="one was killed")
+    elsewhere = row("f", 0.99, 12, mode="simple-update")
+    rows = [near, worse, top, once, unsafe, lost, elsewhere]
+    assert rivals(rows, top) == [once, near], "two repetitions say little, and one nothing"
+    assert rivals([top, once], top) is None
+    assert rivals([top, once, near], top) == [once, near]
+    assert rivals([top, worse], top) == []
+    assert rivals([unsafe, row("g", 0.98, 3, "X"), near], unsafe) == [row("g", 0.98, 3, "X"), near]
+
+
+@pytest.mark.parametrize(("repetitions", "pairs"), [(1, None), (2, 2)])
+def test_two_repetitions_in_common_carry_a_verdict(repetitions: int, pairs: int | None) -> None:
+    runs = {block: 100.0 + block for block in range(1, 1 + repetitions)}
+    a, b, c = (made_row(4, 101.0, runs=runs, configuration=name) for name in ("default", "tuned", "other"))
+    first, second = contrasts([a, b, replace(c, runs={9: 1.0})])
+    assert (first.verdict.pairs if first.verdict else None) == pairs
+    assert second.verdict is None
+    if first.verdict:
+        assert first.verdict.interval.confidence == 0.95, "a comparison without a claim is none of the family"

@@ -72,11 +72,11 @@ def _knee_sentence(curve: Curve, names: CellNames) -> str | None:
 
 
 def _greatest(curve: Curve) -> MatrixRow:
-    return max(curve, key=lambda row: row.tps or 0.0)
+    return max(curve, key=lambda row: row.rate)
 
 
 def _share(row: MatrixRow, most: MatrixRow) -> str:
-    return figure(100 * (row.tps or 0.0) / (most.tps or 1.0), 1)
+    return figure(100 * row.rate / most.rate, 1)
 
 
 def growth_sentences(rows: Sequence[MatrixRow]) -> list[str]:
@@ -117,7 +117,7 @@ def _curve_line(curve: Curve, names: CellNames) -> tuple[str, ...]:
     row, most, growth = knee(curve), _greatest(curve), lock_growth(curve)
     first, last = curve[0].cell.connections, curve[-1].cell.connections
     inside = row is not None and row.cell.connections < last
-    throughput = (curve[-1].tps or 0.0) / (curve[0].tps or 1.0)
+    throughput = curve[-1].rate / curve[0].rate
     locks = [None if growth is None else growth.locks.get(mode) for mode in LOCK_MODES]
     return (
         names.curve(curve),
