@@ -108,7 +108,7 @@ def covering_s(reference: StatementReference) -> float:
     A statement needs some calls, and more the more its calls scatter. Infinite where the statements whose scatter is
     known hold less.
     """
-    known = (reference.calls > 0) & (reference.time_ms > 0) & np.isfinite(reference.cv)
+    known = np.isfinite(reference.cv)
     needs = np.maximum(BODY_CALLS, (reference.cv[known] / LEAST_PRECISION) ** 2)
     seconds = needs / reference.calls[known] * reference.seconds
     order = np.argsort(seconds)

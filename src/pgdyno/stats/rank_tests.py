@@ -54,12 +54,10 @@ def rank_test(counts_a: Counts, counts_b: Counts) -> RankTest:
 def adjusted(p_values: Floats) -> Floats:
     """Return p-values as Benjamini and Hochberg (1995) adjust them: those below q hold q of false discoveries."""
     p = np.asarray(p_values, np.float64)
-    if p.size == 0:
-        return p
     order = np.argsort(p)
     scaled = p[order] * p.size / np.arange(1, p.size + 1)
     found = np.empty_like(p)
-    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    found[order] = np.minimum.accumulate(scaled[::-1])[::-1]
     return found
 
 

@@ -60,7 +60,7 @@ def rounded(value: float, digits: int = 2) -> str:
 
     The shortest decimal form of the number is rounded, so that 1.005 gives 1.01 though its binary form is below.
     """
-    cut = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    cut = Decimal(repr(float(value))).quantize(Decimal(f"1e{-digits}"), ROUND_HALF_UP)
     return f"{abs(cut) if cut == 0 else cut:,f}"
 
 

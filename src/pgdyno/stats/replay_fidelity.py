@@ -118,11 +118,9 @@ def _lateness(part: str, micros: Integers) -> Lateness:
 
 def _rate_off(schedule: Schedule) -> float | None:
     """Return in per cent how much longer it took to send all, without what the server is to blame for."""
-    if schedule.due.size < 2:
+    if not schedule.due.size:
         return None
     first, last = int(schedule.due.min()), int(schedule.due.max())
-    if last <= first:
-        return None
     end = int((schedule.due + schedule.injector.astype(np.int64) + schedule.gate).max())
     span = last - first - 1e6 * sum(one.seconds for one in schedule.pauses)
     return 100 * (end - last) / span if span > 0 else None

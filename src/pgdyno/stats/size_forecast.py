@@ -180,7 +180,7 @@ def _refusal(runs: Sequence[ScaledRun], size: float, after: Mapping[str, Set[str
         found = "there are none" if not counts else f"there are {', '.join(map(str, counts))} at {_sizes(len(counts))}"
         return f"two rehearsals at each of two sizes are needed; {found}"
     phases = [set(run.seconds) for run in runs]
-    if not phases[0]:
+    if not any(phases):
         return "the rehearsals have no phase with a time"
     some = sorted(set[str]().union(*phases) - set[str].intersection(*phases))
     if some:
@@ -198,20 +198,19 @@ def _sizes(count: int) -> str:
 
 def _counts(sizes: Sequence[float]) -> list[int]:
     """Return how many runs there are at each size, the smallest first."""
-    counts, first = list[int](), 0.0
+    alike = list[list[float]]()
     for size in sorted(sizes):
-        if counts and size <= first * ALIKE:
-            counts[-1] += 1
+        if alike and size <= alike[-1][0] * ALIKE:
+            alike[-1].append(size)
         else:
-            counts.append(1)
-            first = size
-    return counts
+            alike.append([size])
+    return [len(each) for each in alike]
 
 
 def _work(sizes: Floats, least: float, sorts: bool) -> Floats:
-    """Return the work in units of the least size; a logarithm counts from a thousandth of it, as rows do."""
+    """Return the work, in a unit of its own; a logarithm counts from a thousandth of the least size, as rows do."""
     relative = sizes / least
-    return relative * np.log2(1000 * relative) / np.log2(1000) if sorts else relative
+    return relative * np.log(1000 * relative) if sorts else relative
 
 
 def _fit(work: Floats, seconds: Floats, full: float) -> _Fit:

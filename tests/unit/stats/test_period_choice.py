@@ -12,6 +12,7 @@ from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.model.results.live import LiveEffect
 from pgdyno.stats import period_choice
 from pgdyno.stats.body_index import PeriodCounts, StatementReference, added, body_of
+from pgdyno.stats.detect import at_most, detectable
 from pgdyno.stats.period_choice import (
     LENGTHS,
     PeriodNoise,
@@ -115,6 +116,30 @@ def test_the_scatter_is_the_root_of_the_mean_square_of_neighbours():
     assert (fewer.pairs, fewer.pair_sd) == (3, None)
 
 
+def test_periods_are_whole_and_of_one_there_is_no_neighbour():
+    steps, whole = flat_reference([1.0] * 5)
+    assert period_noise(steps[:-1], STEP_S, whole, 15.0).pairs == 3, "two of the last three steps"
+    alone = period_noise(steps[:3], STEP_S, whole, 15.0)
+    assert (alone.pairs, alone.kept, alone.pair_sd) == (0, 0.0, None)
+
+
+@pytest.mark.parametrize(("calls", "statements"), [(6.0, 1), (5.0, 1), (4.9, 0)])
+def test_the_body_is_of_the_seconds_that_count(calls, statements):
+    """Ten of fifteen seconds: two steps, in which ten calls are enough."""
+    steps, whole = flat_reference([1.0] * 6, calls)
+    assert period_noise(steps, STEP_S, whole, 15.0).statements == statements
+
+
+def test_at_most_allows_for_how_few_neighbours_the_scatter_is_of():
+    (found,) = effects_within(USUAL, Design(), (30,))
+    assert found.at_most == detectable(at_most(0.06, 20), found.pairs, Design())
+
+
+def test_half_of_the_time_is_enough():
+    half = StatementReference(10.0, np.array([100.0, 50.0]), np.array([8.0, 8.0]), np.array([0.0, 0.0]))
+    assert covering_s(half) == pytest.approx(1.0), "ten calls of the more frequent one"
+
+
 def test_periods_of_unequal_work_are_compared_and_not_kept():
     steps, whole = flat_reference([1.0] * 6)
     steps[3:6] = [PeriodCounts(np.array([300.0]), np.array([300.0]))] * 3
@@ -128,11 +153,12 @@ def test_the_numbers_are_those_that_are_told():
     assert replace(USUAL, covered=0.5, calls=100.0).is_usable
 
 
-@pytest.mark.parametrize(("other", "is_better"), [(0.0899, True), (0.0901, False)])
+@pytest.mark.parametrize(("other", "is_better"), [(0.0899, True), (period_choice.MARGIN * 0.1, True), (0.0901, False)])
 def test_another_length_is_taken_from_a_tenth_less_on(other, is_better, monkeypatch):
     effects = {30.0: 0.1, 60.0: other}
 
     def told(noise, design, minutes):
+        assert minutes == (60,), "what an hour shows decides"
         return (LiveEffect(minutes=60, pairs=9, effect=effects[noise.period_s], at_most=None),)
 
     monkeypatch.setattr(period_choice, "effects_within", told)

@@ -106,3 +106,36 @@ def test_what_a_flat_curve_leaves_open_goes_to_both_sides():
 )
 def test_one_level_is_the_best_and_several_are_where_it_lies(means, said):
     assert find_plateau(levels(*means)).sentence(NAMES[:3]).startswith(said)
+
+
+def test_levels_without_any_scatter_differ_by_nothing_or_for_certain():
+    flat = find_plateau([[5.0, 5.0]] * 3)
+    assert (flat.region, flat.start, flat.best, flat.at_most, flat.proven, flat.falls) == (
+        (0, 1, 2),
+        0,
+        0,
+        0.0,
+        True,
+        False,
+    )
+    assert flat.over_first == (Interval(1.0, 1.0, 1.0, flat.over_first[1].confidence),) * 3
+    risen = find_plateau([[100.0, 101.0], [150.0, 151.5]])
+    assert (risen.start, risen.at_most, risen.proven) == (1, 0.0, True)
+    fallen = find_plateau([[100.0, 101.0], [160.0, 161.6], [120.0, 121.2]])
+    assert (fallen.best, fallen.start, fallen.falls, fallen.at_most) == (1, 1, True, 0.0)
+
+
+def test_what_a_later_level_may_gain_is_the_most_of_any_and_proven_small_where_it_is_no_more_than_asked():
+    figures = levels(100, 101, 99, cv=0.05)
+    found = find_plateau(figures)
+    ends = [one.hi - 1 for one in found.over_first[1:]]
+    assert found.start == 0
+    assert (found.at_most, found.proven) == (max(ends), False)
+    assert found.at_most > min(ends) > 0
+    assert find_plateau(figures, smallest_effect=found.at_most).proven
+    assert not find_plateau(figures, smallest_effect=np.nextafter(found.at_most, 0)).proven
+
+
+def test_an_interval_down_to_nothing_excludes_no_gain():
+    steps = (Interval(1.0, 1.0, 1.0, 0.95), Interval(1.0, 0.0, 1.2, 0.95))
+    assert "even a tenfold one" in Plateau(0, (0, 1), 0, False, 0.2, steps, False, 0.02).sentence("ab")

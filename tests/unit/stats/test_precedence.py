@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.stats import precedence
 from pgdyno.stats.precedence import critical_path, ordered, ring_of
 
 DIAMOND = {"z": ("long", "short"), "long": ("a",), "short": ("a",), "a": ()}
@@ -85,3 +86,17 @@ def test_half_a_second_of_the_calendar_begins_a_path_of_its_own_and_a_rounding_d
     assert critical_path(after, seconds, {"b": 10.5}).path == ("b",)
     assert critical_path(after, seconds, {"b": 10.0 + 1e-9}).path == ("a", "b")
     assert critical_path({}, {}).end_s == 0.0
+
+
+def test_of_two_rings_the_one_of_the_first_names_is_told():
+    assert ring_of({"a": ("c", "b"), "b": ("a",), "c": ("a",)}) == ("a", "b", "a")
+
+
+def test_what_takes_no_time_leaves_no_slack_before_it():
+    found = critical_path({"a": (), "gate": ("a",)}, {"a": 3.0})
+    assert {key: one.slack_s for key, one in found.jobs.items()} == {"a": 0.0, "gate": 0.0}
+
+
+def test_what_begins_just_the_rounding_later_waited_for_it(monkeypatch):
+    monkeypatch.setattr(precedence, "_SAME_S", 0.5)
+    assert critical_path({"a": (), "b": ("a",)}, {"a": 10.0, "b": 5.0}, {"b": 10.5}).path == ("a", "b")

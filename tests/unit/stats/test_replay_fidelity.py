@@ -91,7 +91,8 @@ def test_nothing_sent_is_no_run():
     empty = np.zeros(0, np.int64)
     found = judge_fidelity(Schedule(empty, empty, empty, empty, empty, 0, 0, 0), Errors(0, (), False), 0, Limits())
     assert not found.is_valid
-    assert found.think_ms is None
+    assert (found.think_ms, found.rate_off_percent) == (None, None)
+    assert {(one.p50, one.p99, one.largest) for one in found.lateness} == {(0.0, 0.0, 0.0)}
 
 
 def test_lateness_is_told_in_milliseconds_by_its_half_its_hundredth_and_its_largest():
@@ -105,6 +106,19 @@ def test_one_statement_and_statements_of_one_moment_have_no_rate():
         none = np.zeros(moments.size, np.int64)
         schedule = Schedule(moments, none, none, none, none[:0], moments.size, moments.size, 0)
         assert judge_fidelity(schedule, Errors(0, (), True), 10**6, Limits()).rate_off_percent is None
+
+
+def test_the_rate_is_of_the_time_between_the_first_and_the_last_that_was_due():
+    due, late = np.array([5_000_000, 6_000_000]), np.array([0, 30_000])
+    schedule = Schedule(due, late, 2 * late, 100 * late, late[:0], 2, 2, 0)
+    assert judge_fidelity(schedule, Errors(0, (), True), 10**6, Limits()).rate_off_percent == pytest.approx(9.0)
+
+
+def test_what_is_at_its_limit_is_within_it():
+    slow = judged(gate=np.full(N, 99_990), limits=Limits(injector_ms=200.0))
+    assert (slow.rate_off_percent, slow.invalid) == (1.0, ())
+    assert judged(refused=2500, limits=Limits(refused_percent=20.0)).invalid == ()
+    assert injector_limit_ms(None, Limits(injector_ms=0.5)) == 0.5
 
 
 def test_the_limit_goes_by_the_median_pause_in_milliseconds():

@@ -87,3 +87,17 @@ def test_a_figure_that_never_moved_went_no_way():
 def test_a_period_without_work_tells_nothing():
     idle, busy = period(0, temp_bytes=5.0), period(1000, temp_bytes=5.0)
     assert second_metrics(BODY, [(busy, busy), (idle, busy)], Design()) == ()
+
+
+def test_sessions_that_report_a_sixth_less_than_their_statements_took_are_believed():
+    some = (period(600, active_ms=1000.0), period(600, active_ms=1000.0))
+    assert [one.name for one in second_metrics(BODY, [some] * 3, Design())] == ["active_ms"]
+
+
+def test_a_figure_of_nothing_in_one_period_and_one_of_a_fraction_are_told():
+    """Half a second of work, and half a millisecond of CPU a second of it."""
+    some = [(period(250, cpu_ms=0.25), period(250, cpu_ms=0.25))] * 3
+    (found,) = second_metrics(BODY, some, Design())
+    assert (found.a, found.b, found.verdict.word) == (0.5, 0.5, Word.NOT_RESOLVED)
+    (partly,) = second_metrics(BODY, [*some, (period(250, cpu_ms=0.0), some[0][1])], Design())
+    assert partly.verdict is None

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from pgdyno.stats.size_forecast import NoForecast, ScaledRun, SizeForecast, forecast_size
+from pgdyno.stats.size_forecast import WIDEST, NoForecast, ScaledRun, SizeForecast, _wanted, forecast_size
 
 PHASES = {"structures": (4.0, 0.0), "import": (6.0, 50.0), "indexes": (1.0, 20.0), "constraints": (0.5, 8.0)}
 SORTING = {"indexes"}
@@ -101,6 +102,8 @@ def run(size: float, **seconds: float) -> ScaledRun:
         ([run(1), run(1), run(2)], None, "there are 2, 1 at 2 sizes"),
         ([run(1), run(1), run(2), run(0)], None, "not above zero"),
         ([run(1), run(1), run(2), run(2, export=1)], None, "the same phases: export, import"),
+        ([ScaledRun(1, {}), run(1), run(2), run(2)], None, "the same phases: import"),
+        ([ScaledRun(size, {}) for size in (1, 1, 2, 2)], None, "no phase with a time"),
         ([run(1), run(1), run(2), run(2)], {"import": {"export"}, "export": {"import"}}, "in a circle"),
     ],
 )
@@ -110,6 +113,7 @@ def test_what_cannot_be_told_is_refused_with_the_reason(
     found = forecast_size(runs, 10, after=after)
     assert isinstance(found, NoForecast)
     assert words in found.reason
+    assert forecast_size([run(1), run(1), run(2), run(2)], 0) == NoForecast("a size is not known, or not above zero")
 
 
 @given(
@@ -169,3 +173,50 @@ def test_the_interval_is_students_with_two_runs_less_and_narrow_up_to_half_as_mu
     assert (found.runs, found.reach, found.confidence) == (4, 1.0, 0.9)
     assert replace(found, low_s=1.0, high_s=1.5).is_narrow
     assert not replace(found, low_s=1.0, high_s=1.51).is_narrow
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fixed_s", "at_full"), [((1.0, 9.0), 0.0, 30.0), ((9.0, 1.0), 5.0, 5.0), ((5.0, 9.0), 3.0, 33.0)]
+)
+def test_nothing_begins_before_it_begins_or_is_faster_for_being_larger(
+    seconds: tuple[float, float], fixed_s: float, at_full: float
+) -> None:
+    """1 and 9 s at the sizes 1 and 3 are 2 s a unit on average, and 9 and 1 s are 5 s at any size."""
+    found = forecast_size([run(size, load=seconds[size > 1]) for size in (1, 1, 3, 3)], 15.0)
+    assert isinstance(found, SizeForecast)
+    (phase,) = found.phases
+    assert phase.fixed_s == pytest.approx(fixed_s)
+    assert phase.seconds == pytest.approx(at_full, rel=1e-3)
+
+
+def test_the_interval_is_of_how_runs_scatter_and_of_how_each_moves_the_forecast() -> None:
+    """Told by moving the runs one by one; phases are mixed as they are at the full size."""
+    sizes, signs = (1.0, 1.0, 3.0, 3.0), np.array([[1, -1, -1, 1], [1, -1, 1, -1]])
+    exact = np.array([[2 + 5 * size for size in sizes], [1 + 9 * size for size in sizes]])
+    figures = exact * np.exp(0.001 * signs)
+
+    def told(at: float, given: np.ndarray = figures) -> SizeForecast:
+        runs = [ScaledRun(size, {"b": one[0], "a": one[1]}) for size, one in zip(sizes, given.T, strict=True)]
+        found = forecast_size(runs, at)
+        assert isinstance(found, SizeForecast)
+        assert [one.phase for one in found.phases] == ["b", "a"]
+        return found
+
+    whole = told(15.0)
+    shares = np.array([one.seconds / whole.seconds for one in whole.phases])
+    fits = np.array([[one.seconds for one in told(size).phases] for size in sizes]).T
+    scatter = np.sqrt(((shares @ (figures / fits - 1)) ** 2).sum() / 2)
+    moved = 0.0
+    for number in range(4):
+        ends = [told(15.0, figures * np.where(np.arange(4) == number, by, 1.0)).seconds for by in (0.9999, 1.0001)]
+        moved += (np.log(ends[1] / ends[0]) / 0.0002) ** 2
+    assert np.log(whole.high_s / whole.seconds) == pytest.approx(2.919986 * scatter * np.sqrt(1 + moved), rel=0.01)
+
+
+@pytest.mark.parametrize(("rounds", "more"), [(1, 8), (2, 12), (5, 24), (10, 0)])
+def test_as_many_runs_are_wanted_as_make_the_interval_just_narrow_enough(rounds: int, more: int) -> None:
+    runs, moved = 4, 3.0
+    deviations = stats.t.ppf(0.95, rounds * runs - 2) * np.sqrt(1 + moved / rounds)
+    scatter = float(np.log(WIDEST) / 2 / deviations)
+    assert _wanted(scatter * (1 - 1e-9), moved, runs, 0.9) == rounds * runs
+    assert _wanted(scatter * (1 + 1e-9), moved, runs, 0.9) == more

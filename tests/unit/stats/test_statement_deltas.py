@@ -53,6 +53,8 @@ def test_planning_belongs_to_the_time_and_a_plan_without_a_call_is_seen():
     after = replace(snapshot({1: [5.0]}, at=5.0), plans=np.array([2.0]), plan_ms=np.array([7.0]))
     found = deltas(before, after)
     assert (found.calls[0], found.plans[0], found.time_ms[0]) == (0.0, 2.0, 7.0)
+    once = deltas(before, replace(after, plans=np.array([1.0])))
+    assert once.plans.tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,7 @@ AFTER = snapshot({1: [5.0, 6.0, 7.0], 2: [1.0]}, at=130.0, since=np.array([50.0,
         (snapshot({1: [5.0, 6.0]}, at=130.0), VoidCause.GONE),
         (snapshot({1: [9.0], 2: [1.0]}, at=130.0), VoidCause.FELL),
         (replace(AFTER, since=np.array([120.0, 60.0])), VoidCause.BEGUN_ANEW),
+        (replace(AFTER, since=np.array([50.0, 60.25])), VoidCause.BEGUN_ANEW),
         (replace(AFTER, sd_ms=np.array([0.0, 0.0])), VoidCause.MIXED),
     ],
 )
@@ -91,3 +94,22 @@ def test_what_was_lost_in_between_voids_the_period(after, cause):
 def test_an_entry_that_went_is_never_passed_over(before, after):
     found = deltas(snapshot(before), snapshot(after, at=1.0))
     assert (before.keys() <= after.keys()) or found is VoidCause.GONE
+
+
+def test_a_period_lasts_from_one_reading_to_the_other():
+    assert deltas(BEFORE, AFTER).seconds == 30.0
+
+
+@pytest.mark.parametrize(
+    ("earlier", "lacks", "is_rounding"),
+    [([500.0, 600.0], 0.005, True), ([500.0, 600.0], 0.02, False), ([5.0, 5.0], 4e-7, False)],
+)
+def test_a_millionth_of_the_squares_may_be_missing_by_rounding(earlier, lacks, is_rounding):
+    """The call in between took as long as those before it on average: it adds no square."""
+    before = snapshot({1: earlier})
+    if not before.sd_ms[0]:
+        before = replace(before, sd_ms=np.array([np.sqrt(lacks / 2)]))
+    left = max(0.0, 2 * before.sd_ms[0] ** 2 - lacks)
+    after = replace(snapshot({1: [*earlier, np.mean(earlier)]}, at=5.0), sd_ms=np.array([np.sqrt(left / 3)]))
+    found = deltas(before, after)
+    assert found.m2.tolist() == [0.0] if is_rounding else found is VoidCause.MIXED

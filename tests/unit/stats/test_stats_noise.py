@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
-from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
+from pgdyno.stats.boundary import critical_values
+from pgdyno.stats.noise import NoiseFloor, last_critical, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import Design
 from simulation import run_studies
 
@@ -140,3 +142,25 @@ def test_an_effect_of_a_doubling_is_the_largest_that_is_told():
     assert 0.6 < known.detectable(6) < 1.0
     assert unknown.detectable(6) is None
     assert (why_untold(3), why_untold(4)) == ("3 runs are too few to tell", "4 runs differ too much to tell")
+
+
+def test_what_is_detectable_as_by_hand():
+    """Student's 97.5 % and 80 % at one degree of freedom, the root of two pairs; beyond 60 the level of the 60th."""
+    floor = NoiseFloor(cv=0.05, pair_sd=0.05, pairs=9, runs=10)
+    assert floor.detectable(2) == pytest.approx(math.expm1((12.7062047 + 1.3763819) * 0.05 / math.sqrt(2)))
+    for pairs in (3, 4, 6, 60):
+        assert last_critical(pairs, 0.95) == critical_values(3, pairs, 0.95)[-1]
+    last = critical_values(3, 60, 0.95)[-1]
+    assert last_critical(61, 0.95) == pytest.approx(-stats.t.ppf(stats.t.cdf(-last, 59), 60), rel=1e-9)
+    assert last_critical(400, 0.95) == pytest.approx(-stats.t.ppf(stats.t.cdf(-last, 59), 399), rel=1e-9)
+
+
+def test_cv_is_of_a_sample():
+    assert noise_floor([9.0, 10.0, 11.0]).cv == pytest.approx(0.1)
+
+
+def test_the_bounds_themselves_are_no_odd_run_and_an_effect_that_is_told(monkeypatch):
+    assert odd_run([1.0, 1.0, 1.0, 1.5]) is None
+    assert odd_run([1.0, 1.0, 1.0, 1.5000001]) == 3
+    monkeypatch.setattr(NoiseFloor, "_reach", lambda *_: math.log1p(1.0))
+    assert noise_floor([1.0, 1.1, 1.0, 1.1]).detectable(6) == pytest.approx(1.0)

@@ -1,10 +1,12 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pgdyno.model.verdict import Metric, Word
-from pgdyno.stats.noninferiority import costs_nothing
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.stats import noninferiority
+from pgdyno.stats.noninferiority import _is_suspected, _largest_loss, costs_nothing
 from pgdyno.stats.sequential import Design, is_final
 
 DESIGN = Design(max_pairs=24)
@@ -128,3 +130,31 @@ def test_the_largest_loss_is_the_unfavourable_end_of_either_kind_of_metric():
         end = found.verdict.interval
         assert found.at_most == pytest.approx((1 / end.lo if metric is Metric.THROUGHPUT else end.hi) - 1)
     assert removal(3.0).at_most == 0.0, "a gain at both ends leaves no loss"
+
+
+def test_a_loss_that_cannot_be_excluded_is_told_in_percent():
+    gone = replace(removal(1.0, jitter=0.1), at_most=0.034)
+    assert gone.sentence("jit").endswith("which cannot exclude a loss of up to 3.4 %")
+    assert replace(gone, at_most=None).sentence("jit").endswith("which cannot exclude any loss")
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(0.0, 2.0), (0.5, math.inf), (-0.5, 2.0)])
+def test_an_interval_that_is_open_at_either_end_bounds_no_loss(lo, hi):
+    assert _largest_loss(Interval(1.0, lo, hi, 0.95), Metric.THROUGHPUT) is None
+
+
+def test_a_loss_of_just_the_smallest_effect_is_excluded():
+    found = removal(1.035, full=FULL * 3, jitter=0.1)
+    assert (found.verdict.word, found.proven) == (Word.NOT_RESOLVED, False)
+    reduced = [value * 1.035 * math.exp(0.1 * sign) for value, sign in zip(FULL * 3, [1, -1] * 12, strict=True)]
+    wider = costs_nothing(reduced, FULL * 3, design=replace(DESIGN, smallest_effect=found.at_most))
+    assert (wider.verdict.word, wider.at_most, wider.proven) == (Word.NOT_RESOLVED, found.at_most, True)
+
+
+@pytest.mark.parametrize(("error", "is_suspected"), [(0.5, False), (0.4999, True)])
+def test_a_loss_is_suspected_beyond_one_and_a_half_standard_errors(error, is_suspected, monkeypatch):
+    monkeypatch.setattr(noninferiority, "standard_error", lambda *_: error)
+    ratio = math.exp(0.75)
+    assert math.log(ratio) == 0.75
+    verdict = Verdict(Word.NOT_RESOLVED, Interval(ratio, 0.5, 9.0, 0.95), 3, Metric.LATENCY_P99, 0.02, None)
+    assert _is_suspected(verdict, DESIGN) is is_suspected

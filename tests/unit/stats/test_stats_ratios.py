@@ -128,3 +128,7 @@ def test_the_pods_of_a_platform_have_the_same_cpus_and_memory_in_all() -> None:
         rows = seed_rows(table)
         assert {row["pods"] * row["vcpu"] for row in rows} == {vcpus}
         assert {row["pods"] * row["mem_gb"] for row in rows} == {224}
+
+
+def test_a_rate_is_told_for_a_part_of_one_too() -> None:
+    assert per(3.0, 0.5) == 6.0
