@@ -11,6 +11,7 @@ which neither law knows: it is 0 in both.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -53,10 +54,9 @@ def _fit(law: str, loads: Sequence[float], throughputs: Sequence[float], confide
     if n.size < width + _LEAST_SPARE:
         return f"it takes {width + _LEAST_SPARE} runs, and there are {n.size}"
     columns = np.stack([np.ones(n.size), n - 1, n * (n - 1)], axis=1)[:, :width]
-    fitted = np.median(n / x) * np.ones(n.size)
+    fitted = np.ones(n.size)
     for _ in range(_ROUNDS):
-        weights = 1 / fitted
-        solved = _constrained(columns * weights[:, None], n / x * weights)
+        solved = _constrained(columns / fitted[:, None], n / x / fitted)
         fitted = columns @ solved
     return _told(solved, _draws(columns / fitted[:, None], n / x / fitted), confidence)
 
@@ -64,8 +64,8 @@ def _fit(law: str, loads: Sequence[float], throughputs: Sequence[float], confide
 def _constrained(columns: Floats, values: Floats) -> Floats:
     """Return the coefficients of least squares with none below 0: the best of the few sets that may be 0."""
     best, least = np.zeros(columns.shape[1]), np.inf
-    for dropped in range(2 ** (columns.shape[1] - 1)):
-        used = [0, *(place for place in range(1, columns.shape[1]) if not dropped >> (place - 1) & 1)]
+    for chosen in itertools.product(*((place, 0) for place in range(1, columns.shape[1]))):
+        used = sorted({0, *chosen})
         found = np.linalg.lstsq(columns[:, used], values, rcond=None)[0]
         off = float(np.sum((columns[:, used] @ found - values) ** 2))
         if np.all(found >= 0) and off < least:
@@ -89,8 +89,8 @@ def _draws(columns: Floats, values: Floats) -> Floats:
 def _allowed(drawn: Floats, spread: Floats) -> Floats:
     """Return the draws with none of their shares below 0: the nearest such ones, as the fit itself is."""
     shares = list(range(1, drawn.shape[1]))
-    for zeros in (*([one] for one in reversed(shares)), *([shares] if len(shares) > 1 else [])):
-        below = np.all(drawn[:, zeros] < 0, axis=1) if len(zeros) == 1 else np.any(drawn[:, zeros] < 0, axis=1)
+    for zeros in (*([one] for one in reversed(shares)), shares):
+        below = np.any(drawn[:, zeros] < 0, axis=1)
         shift = spread[:, zeros] @ np.linalg.inv(spread[np.ix_(zeros, zeros)])
         drawn = np.where(below[:, None], drawn - drawn[:, zeros] @ shift.T, drawn)
         drawn[:, zeros] = np.where(below[:, None], 0.0, drawn[:, zeros])

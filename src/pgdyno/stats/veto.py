@@ -116,7 +116,7 @@ class VetoState:
         ready = (calls_a >= POOL_CALLS) & (calls_b >= POOL_CALLS) & (time_a > 0) & (time_b > 0)
         ratio = np.zeros(self.ids.size)
         ratio[ready] = np.log(time_b[ready] / calls_b[ready]) - np.log(time_a[ready] / calls_a[ready])
-        own = ratio - np.where(ready, common / pairs, 0.0)
+        own = ratio - common / pairs
         spread = np.full(self.ids.size, math.inf)
         spread[ready] = self.cv[ready] ** 2 * (1 / calls_a[ready] + 1 / calls_b[ready]) + 2 * OWN_SCATTER**2
         slope = np.where(self.critical, CRITICAL.slope, USUAL.slope)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from pgdyno.errors import UsageError
 from pgdyno.model.results.scale import LawFigure, ScalingLaw
-from pgdyno.stats.scalability import _allowed, _told, fit_amdahl, fit_usl
+from pgdyno.stats.scalability import _allowed, _draws, _told, fit_amdahl, fit_usl
 
 LOADS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 
@@ -137,3 +138,51 @@ def test_draws_keep_no_share_below_0_and_those_above_stay(width: int) -> None:
         if zero.size:  # the nearest with these shares 0, by how the draws scatter: nothing is left to gain elsewhere
             free = np.setdiff1d(np.arange(width), zero)
             assert (inverse @ (one - before))[free] == pytest.approx(np.zeros(free.size), abs=1e-9)
+
+
+def test_runs_count_by_the_throughput_that_is_fitted_to_them() -> None:
+    """Relative squares are least where what is left, weighted by the fit, is no part of any column."""
+    n = np.repeat(LOADS, 3)
+    x = made(1000.0, 0.05, 0.002, n) * np.exp(np.random.default_rng(4).normal(0, 0.04, n.size))
+    found = law(fit_usl(n, x))
+    rate, contention, coherency = (one.value or 0.0 for one in (found.rate, found.contention, found.coherency))
+    assert min(contention, coherency) > 0
+    fitted = n / made(rate, contention, coherency, n)
+    left = (n / x - fitted) / fitted
+    for column in (np.ones(n.size), n - 1, n * (n - 1)):
+        assert float(left @ (column / fitted)) == pytest.approx(0.0, abs=1e-6 * float(np.abs(column / fitted).sum()))
+
+
+@pytest.mark.parametrize("size", [5, 9])
+def test_draws_scatter_as_student_s_t_of_the_runs_that_are_left(size: int) -> None:
+    n = np.linspace(1.0, 8.0, size)
+    columns = np.stack([np.ones(size), n - 1, n * (n - 1)], axis=1)
+    values = columns @ [1.0, 0.5, 0.5] + 1e-5 * np.resize([1, -1, -1, 1], size)
+    found, rest = np.linalg.lstsq(columns, values, rcond=None)[:2]
+    drawn, freedom = _draws(columns, values), size - 3
+    scales = np.sqrt(rest[0] / freedom * np.diag(np.linalg.inv(columns.T @ columns)))
+    assert drawn.shape == (4000, 3)
+    for probability in (0.5, 0.9, 0.975):
+        wanted = stats.t.ppf(probability, freedom)
+        ends = (np.quantile(drawn, (probability, 1 - probability), axis=0) - found) / scales
+        assert ends[0] == pytest.approx([wanted] * 3, rel=0.12, abs=0.06)
+        assert ends[1] == pytest.approx([-wanted] * 3, rel=0.12, abs=0.06)
+    together = np.corrcoef(stats.rankdata(drawn, axis=0).T)
+    assert np.sign(together).tolist() == np.sign(np.linalg.inv(columns.T @ columns)).tolist()
+
+
+def test_runs_without_scatter_leave_no_doubt_and_a_load_of_less_than_one_is_no_peak() -> None:
+    n = np.repeat(LOADS, 2)
+    found = law(fit_usl(n, made(100.0, 0.5, 0.6, n)))
+    assert (found.peak.lo, found.peak.value, found.peak.hi) == (1.0, 1.0, 1.0)
+    assert found.rate.hi == pytest.approx(found.rate.lo, rel=1e-6)
+    assert (found.limit.value, found.knee.value) == pytest.approx((100.0, 1.0))
+
+
+def test_of_several_shares_that_would_be_below_0_the_best_sets_are_0() -> None:
+    """In proportion and better: neither share; in proportion at first and ever less than that: coherency alone."""
+    n = np.repeat(LOADS, 2)
+    for throughputs, zeros in ((1000 * n**1.2, (True, True)), (made(1000.0, 0.0, 0.01, n) * n**0.02, (True, False))):
+        found = law(fit_usl(n, throughputs))
+        assert (found.contention.value == 0, found.coherency.value == 0) == zeros
+    assert law(fit_usl(n, made(1000.0, 0.3, 0.0, n) * n**0.05)).coherency.value == 0

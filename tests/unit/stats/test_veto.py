@@ -220,3 +220,41 @@ def test_the_pairs_of_a_rare_statement_are_all_told():
         state = state.then(NONE, period([100, 2], [1, 1]), period([100, 2], [1, factor]))
     assert (state.pooled.tolist(), state.latest.tolist(), state.latest_pairs.tolist()) == ([9, 3], [0, 2], [0, 6])
     assert state.vetoed()[1] == Slower(pytest.approx(9.0), 6)
+
+
+@pytest.mark.parametrize(("mean_a", "mean_b", "judged"), [(0.05, 0.05, 1), (0.0, 0.05, 0), (0.05, 0.0, 0)])
+def test_any_time_in_each_arm_is_judged_and_none_is_pooled(mean_a, mean_b, judged):
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    after = state.then(NONE, period([9], [mean_a]), period([9], [mean_b]))
+    assert (after.pooled.tolist(), after.pairs.tolist()) == ([judged], [1 - judged])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "factor"),
+    [
+        (((1, 9), (0.5, 1)), ((1, 9), (2, 4)), 4.0),  # one call of half a millisecond
+        (((0, 9), (0, 1)), ((9, 9), (1, 2)), 2.0),
+        (((9, 9), (1, 1)), ((0, 9), (0, 2)), 2.0),
+        (((9, 9), (0, 1)), ((9, 9), (1, 2)), 2.0),
+        (((9, 9), (1, 1)), ((9, 9), (0, 2)), 2.0),
+    ],
+)
+def test_only_what_ran_for_a_time_in_both_arms_shifts(a, b, factor):
+    body = StatementBody(np.arange(2), np.full(2, 0.5), np.ones(2), 1.0)
+    assert math.exp(common_shift(body, period(*a), period(*b))) == pytest.approx(factor)
+
+
+def test_a_score_of_the_bound_itself_is_no_veto():
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    state = replace(state, latest=np.array([2]), latest_pairs=np.array([2]), score=state.bound)
+    assert state.vetoed() == {}
+    assert replace(state, score=np.nextafter(state.bound, np.inf)).vetoed() == {0: Slower(1.0, 2)}
+
+
+def test_any_score_above_zero_goes_on_and_none_begins_anew():
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    state = state.then(NONE, period([200], [1]), period([100], [1.6]))
+    assert 0 < state.score[0] < 1
+    assert (state.latest.tolist(), state.latest_pairs.tolist()) == ([1], [1])
+    state = state.then(NONE, period([200], [1]), period([100], [1.0]))
+    assert (state.score.tolist(), state.latest.tolist(), state.log_ratio.tolist()) == ([0.0], [0], [0.0])
