@@ -21,8 +21,8 @@ def guard_plan(words: Sequence[str], trips: int = TRIPS, table: Mapping[str, Gua
     """
     limits = {}
     for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not value:
+        name, _, value = word.partition("=")
+        if not value:
             raise UsageError(f'guard "{word}" is not NAME=VALUE', hint="Write it as --guard disk=2GB.")
         guard = table.get(name)
         if guard is None:

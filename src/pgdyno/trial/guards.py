@@ -99,8 +99,6 @@ def is_beyond(guard: Guard, value: float, limit: float) -> bool:
 
 
 def _is_near(guard: Guard, value: float, limit: float, before: GuardStatus | None) -> bool:
-    if limit <= 0:
-        return False
     was_amber = before is not None and before.lamp.colour is Colour.AMBER
     if guard.is_floor:
         return value < limit * (CLEAR_FLOOR if was_amber else AMBER_FLOOR)

@@ -59,9 +59,10 @@ class Rates:
 
     def sentence(self) -> str:
         """Return why the load was ended."""
+        assert self.floor_tps is not None, "without a floor nothing is ended"
         return (
-            f"ended early: {self.tps:,.0f} tps at half of the window, below the {self.floor_tps or 0.0:,.0f} tps that "
-            "a whole one is worth"
+            f"ended early: {self.tps:,.0f} tps at half of the window, below the {self.floor_tps:,.0f} tps that a whole "
+            "one is worth"
         )
 
 

@@ -15,7 +15,7 @@ from pgdyno.model.guard_table import GB, GUARDS
 from pgdyno.model.live import Colour
 from pgdyno.model.shapes import shaped
 from pgdyno.trial.guard_settings import guard_plan, limit_text, parse_limit
-from pgdyno.trial.guards import GuardStatus, is_beyond, judge, limit_of
+from pgdyno.trial.guards import GuardStatus, is_beyond, judge, limit_of, quantity_text
 
 PLAN = GuardPlan()
 names = st.sampled_from(sorted(GUARDS))
@@ -150,3 +150,39 @@ def test_a_reading_with_other_words_is_judged_again() -> None:
     warned = judge([GuardReading("oom", 0.5, 0.0, warns=True, about="1 elsewhere")], PLAN, first)["oom"]
     assert warned.lamp.colour is Colour.AMBER
     assert "1 elsewhere" in warned.lamp.text
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "colours"),
+    [
+        ("deadlocks=10", [8.0, 8.1, 7.1, 7.0, 8.0], "green amber amber green green"),
+        ("deadlocks=1", [0.8, 0.9, 0.75, 0.7], "green amber amber green"),
+        ("deadlocks=10", [10.0, 10.1], "amber red"),
+        ("deadlocks=0", [0.0, 0.1], "green red"),
+        ("throughput=10", [15.0, 14.9, 17.4, 17.5, 15.0], "green amber amber green green"),
+        ("throughput=10", [10.0, 9.9, 10.0, 9.9], "amber amber amber amber"),
+    ],
+)
+def test_a_lamp_turns_beyond_four_fifths_and_back_at_seven_tenths(name: str, values: list[float], colours: str) -> None:
+    """Of a floor beyond one and a half, and back at one and three quarters; the bounds are on the good side."""
+    standings = stand(name.partition("=")[0], values, plan=guard_plan([name]))
+    assert " ".join(standing.lamp.colour.value for standing in standings) == colours
+
+
+def test_a_share_is_of_its_whole_and_of_nothing_where_that_is_unknown() -> None:
+    memory, disk, own = GUARDS["memory"], GUARDS["disk"], guard_plan(["memory=3%", "disk=2%"])
+    assert [limit_of(memory, plan, 2000.0) for plan in (PLAN, own)] == [100.0, 60.0]
+    assert [limit_of(memory, plan, None) for plan in (PLAN, own)] == [0.0, 0.0]
+    assert [limit_of(disk, PLAN, size) for size in (None, 10 * GB, 100 * GB, 999 * GB)] == [GB, GB, 5 * GB, 10 * GB]
+    assert limit_of(disk, own, None) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [
+        ("B", 2048.0, "2 kB"), ("B/s", 2048.0, "2 kB/s"), ("s", 2.5, "2.5 s"), ("%", 5.26, "5.3 %"),
+        ("x", 2.5, "2.5 times"), ("count", 3.0, "3"), ("B", math.inf, "unknown"), ("s", math.nan, "unknown"),
+    ],
+)  # fmt: skip
+def test_a_quantity_is_written_in_its_unit(unit: str, value: float, text: str) -> None:
+    assert quantity_text(unit, value) == text

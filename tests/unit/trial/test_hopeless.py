@@ -96,7 +96,7 @@ def test_beside_others_it_is_used_and_says_so_and_else_it_is_disturbed(monkeypat
     rates, _ = heard(lambda s: 50.0)
     states = [poor_outcome(rates, [], Bounds(), used_by="", beside_others=stays) for stays in (True, False)]
     assert [one.state for one in states] == [TrialState.COMPLETE, TrialState.DISTURBED]
-    assert BESIDE_OTHERS in states[0].counters
+    assert states[0].counters[BESIDE_OTHERS] == 1.0
 
 
 @pytest.mark.parametrize(("at", "is_ours"), [(1.5, False), (2.5, True)])
@@ -161,3 +161,11 @@ def test_what_is_just_not_below_the_floor_by_three_errors_goes_on():
     floor_tps = float(tps.mean()) + 3.0 * (float(tps.std(ddof=1)) / float(np.sqrt(tps.size)))
     assert not is_hopeless(falling, 20.0, floor_tps)
     assert is_hopeless(falling, 20.0, float(np.nextafter(floor_tps, np.inf)))
+
+
+def test_what_would_rise_to_just_the_floor_goes_on():
+    at, tps = (np.array(each) for each in zip(*READINGS, strict=True))
+    spread = at - at.mean()
+    floor_tps = float(tps.mean()) + float(spread @ tps) / float(spread @ spread) * (13.0 - float(at.mean()))
+    assert not is_hopeless(READINGS, 13.0, floor_tps)
+    assert is_hopeless(READINGS, 13.0, float(np.nextafter(floor_tps, np.inf)))

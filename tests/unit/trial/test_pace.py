@@ -10,7 +10,7 @@ from pgdyno.model.configuration import BASELINE
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.trial.pace import OVERHEAD_S, Pace
+from pgdyno.trial.pace import OVERHEAD_S, Outlook, Pace
 from simulated_laboratory import simulated_study
 
 SPEC = TrialSpec(BASELINE, Role.SEARCH, "local", 1, 0)
@@ -67,3 +67,12 @@ def test_a_trial_beyond_those_that_were_expected_moves_the_end_too() -> None:
     assert pace.outlook(until_s=-3.0).left_s == 0.0
     pace.end(Trial(1, "s", SPEC, TrialState.ABANDONED, None))
     assert pace.outlook().left_s == 9.0, "one that has no outcome took no time that is known"
+
+
+def test_what_is_left_takes_as_long_as_the_mean_of_those_that_ended() -> None:
+    pace = Pace(Metric.THROUGHPUT, 6.0)
+    pace.expect(5)
+    for took in (10.0, 20.0):
+        pace.end(Trial(1, "s", SPEC, TrialState.FAILED, Outcome(TrialState.FAILED, elapsed_s=took)))
+    assert pace.outlook().left_s == 3 * 15.0
+    assert Outlook().place == "0"

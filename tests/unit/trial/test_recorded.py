@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.model.configuration import BASELINE
+from pgdyno.errors import EnvironmentUnsuitable, StoreError
+from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.run import tune
-from pgdyno.trial.recorded import SPOILT, given_back
+from pgdyno.trial.recorded import SPOILT, given_back, require_planned
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 
 OPTIONS = TuneOptions(trials=14, noise_runs=4, confirm_max=8)
@@ -79,3 +79,18 @@ def test_a_tune_that_a_disturbed_machine_ended_goes_on_when_it_is_quiet():
     proved = [trial for block in tuned.proof.blocks.complete for trial in block.values()]
     assert all(trial.state is TrialState.COMPLETE for trial in proved)
     assert given_back(quiet.store.kept)[: proof - 1] == given_back(recorded)[: proof - 1]
+
+
+def test_a_trial_that_the_plan_does_not_have_here_is_told_by_what_differs():
+    def spec(role, arm, **settings):
+        return TrialSpec(Configuration.of(settings), role, arm, 1, 0)
+
+    recorded = spec(Role.SEARCH, "model", work_mem="8MB", max_wal_size="2GB", jit="off")
+    trial = Trial(7, "s1", recorded, TrialState.COMPLETE)
+    require_planned(trial, recorded, "s1")
+    with pytest.raises(StoreError, match="trial 7 of study s1 is not the one") as caught:
+        require_planned(trial, spec(Role.ARM, "B", work_mem="16MB", jit="off", autovacuum="off"), "s1")
+    assert caught.value.detail == (
+        "recorded search model, planned arm B; autovacuum was as found, is off; max_wal_size was 2GB, is as found; "
+        "work_mem was 8MB, is 16MB"
+    )

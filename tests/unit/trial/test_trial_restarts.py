@@ -95,7 +95,7 @@ def test_a_window_is_waited_for_and_told():
 @pytest.mark.parametrize("before", [BASELINE, BIG, LIGHT])
 @pytest.mark.parametrize(
     ("arms", "most"),
-    [((), 0), ((BASELINE, LIGHT), 0), ((BIG, BIGGER), 2), ((BASELINE, BIG, LIGHT), 3), ((BIG, BIG), 1)],
+    [((), 0), ((BASELINE, LIGHT), 0), ((BIG, BIGGER), 2), ((BASELINE, BIG, LIGHT), 3), ((BIG, BIG), 1), ((BIG,), 1)],
 )
 def test_the_most_restarts_of_some_trials_hold_in_every_order(before, arms, most):
     for order in permutations(arms):
