@@ -122,7 +122,7 @@ def _temp_rate(history: History) -> Value:
 def _replication(history: History, row: GuardRow) -> list[GuardReading]:
     t, origin = history.now.t, history.origin
     replayed: dict[str, tuple[float, int]] = {
-        name: (history.ticks[0].t, row.lsn - behind) for name, behind in origin.behind.items()
+        name: (history.ticks[0].t, origin.lsn - behind) for name, behind in origin.behind.items()
     }
     for tick in history.ticks:  # minutes of them, where most servers have no standby
         if not isinstance(tick.server, Failed) and tick.server.standbys:
@@ -161,11 +161,11 @@ def _age(history: History, name: str, seen_at: float, replayed: int) -> float:
 def _server(history: History, row: GuardRow) -> list[GuardReading]:
     t = history.now.t
     # of minutes of ticks, twice a second, only the first and the last with a load are looked for
-    first = next((counted for tick in history.ticks if (counted := load_counters(tick))), None)
-    last = next((counted for tick in reversed(history.ticks) if (counted := load_counters(tick))), None)
+    first = next(filter(None, map(load_counters, history.ticks)), None)
     deadlocks: Value = NO_LOAD
     captured = 0 if history.now.load is None else history.now.load.captured_deadlocks
-    if first is not None and last is not None:
+    if first is not None:
+        last = next(filter(None, map(load_counters, reversed(history.ticks))))
         deadlocks = float(max(0, last.deadlocks - first.deadlocks - captured))
     return [
         GuardReading("connections", t, 100 * row.sessions / max(1, row.room), about=f"{row.sessions} of {row.room}"),
@@ -203,19 +203,16 @@ def _errors(history: History) -> GuardReading:
 
 def _share(bad: int, good: int) -> float:
     total = bad + good
-    return 100 * bad / total if bad > 0 and good >= 0 and total >= FEWEST else 0.0
+    return 100 * max(0, bad) / total if good >= 0 and total >= FEWEST else 0.0
 
 
 def _load(now: Tick, concurrent: Concurrent | None) -> list[GuardReading]:
-    reason = None
     if now.load is None:
-        reason = NO_LOAD
-    elif concurrent is None:
-        reason = Absent("no baseline trial of this load is complete yet")
-    elif now.t - now.load.began_at < GRACE_S:
-        reason = Absent(f"the load is in its first {GRACE_S:.0f} s")
-    if reason is not None or now.load is None or concurrent is None:
-        return [GuardReading(name, now.t, reason or NO_LOAD) for name in ("throughput", "p99")]
+        return _unheld(now, NO_LOAD)
+    if concurrent is None:
+        return _unheld(now, Absent("no baseline trial of this load is complete yet"))
+    if now.t - now.load.began_at < GRACE_S:
+        return _unheld(now, Absent(f"the load is in its first {GRACE_S:.0f} s"))
     tps = now.load.tps or 0.0
     p99: Value = Absent("neither this load nor its baseline has a p99 yet")
     if now.load.p99_ms is not None and concurrent.p99_ms is not None:
@@ -231,6 +228,10 @@ def _load(now: Tick, concurrent: Concurrent | None) -> list[GuardReading]:
         GuardReading("throughput", now.t, share, about=f"{digits_text(tps)} tps against {digits_text(usual)}"),
         GuardReading("p99", now.t, p99, about=about),
     ]
+
+
+def _unheld(now: Tick, reason: Absent) -> list[GuardReading]:
+    return [GuardReading(name, now.t, reason) for name in ("throughput", "p99")]
 
 
 def _failing(history: History) -> GuardReading:

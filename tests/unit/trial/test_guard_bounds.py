@@ -40,7 +40,10 @@ def with_load(t: float, transactions: int, failed: int) -> Tick:
     return replace(a_tick(t), load=GuardedLoad(0.0, 100.0, 5.0, transactions, failed))
 
 
-@pytest.mark.parametrize(("good", "bad", "share"), [(19, 1, 5.0), (18, 1, 0.0), (15, 5, 25.0), (100, 0, 0.0)])
+@pytest.mark.parametrize(
+    ("good", "bad", "share"),
+    [(19, 1, 5.0), (18, 1, 0.0), (15, 5, 25.0), (100, 0, 0.0), (0, 20, 100.0), (-1, 21, 0.0), (100, -1, 0.0)],
+)
 def test_of_twenty_transactions_a_share_fails(good: int, bad: int, share: float) -> None:
     """By the load's own count and by the server's alike."""
     by_load = ticks(with_load(0, 1000, 7), with_load(2, 1000 + good, 7 + bad))
@@ -54,6 +57,9 @@ def test_a_load_of_five_seconds_is_held_against_the_baseline() -> None:
     usual = Concurrent(100.0, 5.0)
     assert isinstance(of(ticks(a_tick(4.99, load=True)), "throughput", usual).value, Absent)
     assert of(ticks(a_tick(5.0, load=True)), "throughput", usual).value == 100.0
+    begun = replace(a_tick(1004.0), load=GuardedLoad(1000.0, 100.0, 5.0, 0, 0))
+    assert isinstance(of(ticks(begun), "throughput", usual).value, Absent)
+    assert of(ticks(replace(begun, t=1005.0)), "throughput", usual).value == 100.0
 
 
 @pytest.mark.parametrize(("tps", "is_told"), [(4.0, True), (3.99, False)])

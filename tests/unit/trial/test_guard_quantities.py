@@ -15,6 +15,7 @@ from pgdyno.model.guard_table import GUARDS
 from pgdyno.model.live import Colour
 from pgdyno.probes.guards.memory import OwnKills
 from pgdyno.probes.guards.reader import Tick
+from pgdyno.probes.guards.server import GuardRow
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients
 from pgdyno.trial.guards import GuardStatus, judge
@@ -73,6 +74,7 @@ def test_what_was_there_before_the_session_is_not_counted() -> None:
     worse = a_tick(2, lsn=1500, kills=4, slots=[("old", None, True), ("dead", None, True)])
     history = history.then(worse, 60)
     assert [value_of(history, name) for name in ("oom", "slots-lost")] == [1.0, 1.0]
+    assert value_of(history, "slots") == 0.0, "one that is lost keeps nothing"
 
 
 def test_kills_since_boot_are_not_the_session_s_where_its_first_tick_could_not_read_memory() -> None:
@@ -105,6 +107,7 @@ def oom(first: Tick, later: Tick) -> GuardStatus:
         (OwnKills("/g", 2), 7, Colour.GREEN, '0 (killed in the server\'s cgroup "/g"), at most 0 is allowed'),
         (OwnKills("/g", 3), 8, Colour.RED, '1 (killed in the server\'s cgroup "/g"), at most 0 is allowed'),
         (OwnKills("/g", 2), 9, Colour.AMBER, '0 (killed in the server\'s cgroup "/g", 2 elsewhere on the host)'),
+        (OwnKills("/g", 2), 8, Colour.AMBER, '0 (killed in the server\'s cgroup "/g", 1 elsewhere on the host)'),
         (OwnKills("/g", 3), 9, Colour.RED, '1 (killed in the server\'s cgroup "/g", 1 elsewhere on the host)'),
         (OwnKills("/new", 5), 7, Colour.GREEN, "0 (killed on the whole host, because the server's cgroup is another"),
         (OwnKills("/new", 5), 8, Colour.RED, "1 (killed on the whole host, because the server's cgroup is another"),
@@ -207,3 +210,47 @@ def test_a_history_keeps_no_more_than_it_was_told() -> None:
         history = history.then(a_tick(t), 10)
     assert [tick.t for tick in history.ticks] == list(range(89, 100))
     assert [tick.t for tick in history.window(5)] == list(range(94, 100))
+
+
+def named(history: History, name: str) -> tuple[object, str]:
+    (found,) = [(reading.value, reading.about) for reading in readings(history) if reading.name == name]
+    return found
+
+
+def test_of_several_standbys_and_slots_the_one_furthest_behind_is_told() -> None:
+    """Both near ones keep up; far ones stand still, of which one came later than the session."""
+    first = a_tick(0, lsn=1000, standbys={"near": 1000, "far": 700}, slots=[("near", 1000, False), ("far", 600, False)])
+    standbys = {"near": 1490, "far": 800, "late": 880}
+    slots = [("late", 850, False), ("far", 750, False), ("near", 1490, False)]
+    history = ticks(first, a_tick(3, lsn=1500, standbys=standbys, slots=slots))
+    assert named(history, "replication-bytes") == (1500.0 - 880, "standby late")
+    assert named(history, "slots") == (1500.0 - 850, "slot late")
+    later = history.then(a_tick(5, lsn=1510, standbys={**standbys, "near": 1510}, slots=slots), 60)
+    assert named(later, "replication-lag") == (5.0, "standby far")
+
+
+def test_a_standby_that_has_gone_before_a_trial_lacks_all_that_is_written_since_the_session_began() -> None:
+    seen = a_tick(0, lsn=1000, standbys={"s": 900})
+    gone = History(Origin.of(seen), (a_tick(60, lsn=5000), a_tick(61, lsn=7000)))
+    assert value_of(gone, "replication-bytes") == 6000.0
+
+
+def test_what_is_written_is_told_of_nine_tenths_of_a_second_and_of_a_server_that_does_not_count() -> None:
+    assert value_of(ticks(*(a_tick(t, temp_now=int(100 * t), load=True) for t in (0.0, 0.9))), "temp") == 100.0
+    unread = ticks(*(a_tick(t, server=Failed("down"), load=True) for t in (0.0, 2.0)))
+    assert value_of(unread, "temp") == 0.0
+
+
+def test_a_load_whose_database_is_not_counted_fails_by_its_own_word_alone() -> None:
+    def uncounted(tick: Tick) -> Tick:
+        assert isinstance(tick.server, GuardRow)
+        return replace(tick, server=replace(tick.server, load=None))
+
+    for failed, share in ((0, 0.0), (10, 10.0)):
+        each = [a_tick(0, load=True), a_tick(2, load=True, answered=90, failed=failed)]
+        assert value_of(ticks(*map(uncounted, each)), "errors") == share
+
+
+def test_deadlocks_of_a_load_that_has_ended_are_told_as_they_were() -> None:
+    counts = [a_tick(0, deadlocks=2, load=True), a_tick(1, deadlocks=5, load=True), a_tick(2, deadlocks=9)]
+    assert named(ticks(*counts), "deadlocks") == (3.0, "")

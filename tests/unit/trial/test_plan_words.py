@@ -33,6 +33,7 @@ def words(before, after):
         ("Nested Loop < Seq Scan on a < Seq Scan on b", "Nested Loop < Seq Scan on b < Seq Scan on a",
          ("the same nodes in another order",)),
         ("Limit < Result", "Limit < Result", ()),
+        ("Limit < Result", "Limit < Sort < Result", ("Sort was added",)),
     ],
 )  # fmt: skip
 def test_what_changed_is_said_by_table_and_by_kind_of_node(before, after, said):
@@ -106,3 +107,4 @@ def test_a_plan_changed_only_where_both_sides_are_known_and_have_no_shape_in_com
     (found,) = plan_changes([[one] for one in before], [[one] for one in after])
     assert found.word == word
     assert bool(found.what) == (word == "changed")
+    assert found.shapes == tuple(tuple(one.shape for one in side) for side in (before, after))

@@ -102,6 +102,10 @@ def test_a_share_is_of_the_time_between_the_first_trial_and_the_end() -> None:
     watch.mark(outcome(10.0, **{WALL: 14.0}), recorded=False)
     assert watch.start_s == 4.0
     assert [watch.share_s(share) for share in (0.0, 0.25, 1.0)] == [4.0, 24.0, 84.0]
+    late, clock = watch_of(16.0)
+    clock.now = 14.0
+    late.mark(outcome(10.0), recorded=False)
+    assert [late.share_s(share) for share in (0.0, 1.0)] == [4.0, 4.0], "there was no time for any"
 
 
 def test_before_a_trial_there_is_room_while_the_end_is_not_reached() -> None:
@@ -195,3 +199,22 @@ def test_an_age_that_cannot_be_is_none(age_s: float, told_s: float, monkeypatch:
     assert time.monotonic() - process_began() == pytest.approx(told_s, abs=9)  # a machine may stand still
     monkeypatch.setattr(processes, "read_stat", lambda pid: None)
     assert time.monotonic() - process_began() == pytest.approx(0, abs=9)
+
+
+def test_a_trial_and_an_outage_below_a_second_are_as_short_as_they_were() -> None:
+    watch, _ = watch_of(100.0)
+    watch.mark(outcome(0.5, **{WALL: 0.5, OUTAGE: 0.25}), recorded=False)
+    assert (watch.longest_s, watch.restart_s) == (0.5, 0.25)
+
+
+def test_an_alarm_at_the_very_end_of_the_time_ends_it_and_one_beyond_it_rings_at_once(monkeypatch) -> None:
+    """A timer of 0 is one that never rings."""
+    left, wound = [60.0, 0.0, -5.0], []
+    alarm = Alarm(SimpleNamespace(left_s=lambda: left.pop(0), budget_s=90.0))  # type: ignore[arg-type]  # what it asks
+    with pytest.raises(BudgetSpent, match=r"the time budget of 1:30 min was over"), alarm.ringing():
+        signal.raise_signal(signal.SIGALRM)
+    monkeypatch.setattr(stopwatch.signal, "setitimer", lambda timer, seconds: wound.append((timer, seconds)))
+    alarm.wind()
+    ((timer, seconds),) = wound
+    assert timer == signal.ITIMER_REAL
+    assert 0 < seconds < 0.1
