@@ -104,3 +104,9 @@ def test_a_run_without_a_score_still_says_what_it_read():
     assert outcome.state is TrialState.UNSTEADY
     assert outcome.counters["blks_hit"] == pytest.approx(3 * outcome.counters["blks_read"])
     assert outcome.counters["blks_read"] >= 10 * (outcome.ended_at - outcome.began_at - 1)
+
+
+@pytest.mark.parametrize(("bound", "state"), [(3.0, TrialState.COMPLETE), (2.875, TrialState.DISTURBED)])
+def test_as_many_sessions_as_may_be_busy_disturb_nothing(bound, state):
+    samples = [*cpu_rows(8, server_cpu_s=0.5), *rows("sessions", foreign_busy=3)]
+    assert assess(load([200] * 8), samples, PLAN, Bounds(foreign_sessions=bound)).state is state

@@ -9,8 +9,9 @@ from laboratory_parts import Parts, made
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.trial import EXTENDED, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.studies.pairs.blocks import run_repeating
+from pgdyno.trial import extension as module
 from pgdyno.trial import work
-from pgdyno.trial.assess import Bounds
+from pgdyno.trial.assess import Bounds, Settling
 from pgdyno.trial.extension import Extension, reserve_s
 from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.workloads.result import CountBins
@@ -148,3 +149,16 @@ def test_clients_that_sleep_for_a_second_may_be_extended_and_a_log_that_is_a_qua
     rising = [20, 40, 60, 80, 110, 140, 170, 200]
     assert not Extension(PLAN, Bounds(), 8.0).is_over(8.0, bins(rising[:6]))
     assert Extension(PLAN, Bounds(), 8.0).is_over(8.01, bins(rising[:6]))
+
+
+@pytest.mark.parametrize(("may_settle_s", "is_over"), [(16.0, False), (16.25, True), (None, True)])
+def test_a_load_that_may_settle_at_the_very_end_of_its_reserve_goes_on(monkeypatch, may_settle_s, is_over):
+    monkeypatch.setattr(module, "settling", lambda *_: Settling(0.0, "rises", may_settle_s))
+    assert Extension(PLAN, Bounds(), 8.0).is_over(8.0, bins([200] * 8)) is is_over
+
+
+def test_a_load_that_goes_on_ends_once_it_was_steady_for_a_whole_window(monkeypatch):
+    monkeypatch.setattr(module, "settling", lambda *_: Settling(5.25))
+    extension = Extension(PLAN, Bounds(), 8.0, reason="rises")
+    assert [extension.is_over(seconds, bins([200] * 10)) for seconds in (10.0, 10.25)] == [False, True]
+    assert extension.extended_s == 2.25

@@ -212,3 +212,31 @@ def test_what_is_usual_is_that_of_the_last_period_of_a_where_it_took_longer() ->
     assert told((100.0, 400.0)) == pytest.approx(1.25), "twice the time of the reference"
     assert told((100.0, 100.0)) == pytest.approx(2.5)
     assert told((0.0, 0.0)) == pytest.approx(2.5)
+
+
+def test_in_a_burst_fewer_sessions_than_usual_are_as_few_as_they_are() -> None:
+    guards = watching()
+    heard(guards, 150.0)
+    guards.sessions(0.0, 2)
+    assert value(guards, "backlog") == 0.5
+    assert heard(watching(), 150.0, factor=0.25) == 0.25
+
+
+def test_of_the_statements_of_b_the_oldest_is_told() -> None:
+    guards = watching()
+    guards.switched(True, 100.0)
+    guards.sessions(0.0, 1, at=160.0, begun=[130.0, 100.0, 148.0])
+    assert value(guards, "oldest-statement") == 10.0
+
+
+def test_calls_of_microseconds_tell_as_well_and_nobody_at_work_is_nobody() -> None:
+    quick = replace(BODY, mean_ms=np.array([0.01]))
+    guards = LiveGuards(LiveLoad(quick, 5.0, 3.0, 4.0, 2), watching().plan)
+    guards.statements(0.0, PeriodCounts(np.array([20.0]), np.array([0.5])))
+    assert value(guards, "statement-time") == pytest.approx(2.5)
+    assert isinstance(heard(watching(active_p95=0.5), 0.0), Absent)
+    guards.hold_against(PeriodCounts(np.array([20.0]), np.array([0.4])), 10.0)
+    guards.statements(2.0, PeriodCounts(np.array([20.0]), np.array([0.5])))
+    assert value(guards, "statement-time") == pytest.approx(1.25), "twice as slow under A, too"
+    instant = LiveGuards(LiveLoad(replace(BODY, mean_ms=np.array([0.0])), 5.0, 3.0, 4.0, 2), watching().plan)
+    assert isinstance(heard(instant, 20.0), Absent)

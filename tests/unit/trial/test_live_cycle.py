@@ -147,6 +147,32 @@ def test_the_third_guard_stop_ends_the_candidate_and_the_fifth_the_study():
     assert orders[-2:] == [LiveOrder.PUT_BACK, LiveOrder.CONCLUDE]
 
 
+@pytest.mark.parametrize(
+    ("broken", "phases"),
+    [
+        ((LiveEvent.PLANNED_PAIR, LiveEvent.IN_FORCE, LiveEvent.BREACH, *REST), "planned planned planned planned over"),
+        ((LiveEvent.PLANNED_PAIR, LiveEvent.IN_FORCE, LiveEvent.CLEAN, LiveEvent.VOID), "planned planned over"),
+    ],
+)
+def test_five_guard_stops_and_three_void_pairs_are_enough(broken, phases):
+    numbers = range(1, len(phases.split()) + 1)
+    assert " ".join(walked(*START, *broken * number)[0].phase for number in numbers) == phases
+
+
+def test_two_guard_stops_leave_a_candidate_alive_and_three_do_not():
+    broken = (LiveEvent.PLANNED_PAIR, LiveEvent.IN_FORCE, LiveEvent.BREACH)
+    resting = [walked(*START, *(broken + REST) * number, *broken, REST[0])[0] for number in (1, 2)]
+    assert [is_candidate_dead(cycle) for cycle in resting] == [False, True]
+
+
+def test_a_period_has_its_place_in_the_pair_and_a_clean_one_ends_a_row_of_crossings():
+    cycle, _ = walked(*START, LiveEvent.PLANNED_PAIR, LiveEvent.IN_FORCE, LiveEvent.CROSSED)
+    assert (cycle.period, cycle.crossings) == (0, 1)
+    for event in (LiveEvent.COUNTED, LiveEvent.IN_FORCE, LiveEvent.CLEAN):
+        cycle = step(cycle, event).cycle
+    assert (cycle.period, cycle.crossings) == (1, 0)
+
+
 def test_what_is_no_arm_s_doing_costs_no_candidate():
     broken = (LiveEvent.PLANNED_PAIR, LiveEvent.IN_FORCE, LiveEvent.BREACH_OUTSIDE)
     cycle, _ = walked(*START, *(broken + REST) * CANDIDATE_STOPS, *broken, REST[0])

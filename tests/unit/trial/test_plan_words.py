@@ -108,3 +108,13 @@ def test_a_plan_changed_only_where_both_sides_are_known_and_have_no_shape_in_com
     assert found.word == word
     assert bool(found.what) == (word == "changed")
     assert found.shapes == tuple(tuple(one.shape for one in side) for side in (before, after))
+
+
+def test_a_plan_is_told_by_its_nodes_and_one_that_is_unknown_by_why():
+    whole = PlanRecord(
+        "s", "a", "Limit  (cost=0.00..1.00 rows=1 width=4)\n  ->  Seq Scan on t  (cost=0.00..1.00 rows=9)"
+    )
+    (found,) = plan_changes([[whole], [whole]], [[NONE]])
+    assert (found.before, found.after) == (("Limit < Seq Scan on t",), ("unknown: no right",))
+    (found,) = plan_changes([], [[whole]])
+    assert (found.before, found.what) == (("unknown: no plan was recorded",), ())

@@ -64,6 +64,8 @@ def test_a_steady_load_is_scored_from_the_shortest_warm_up_on():
     assert outcome.latency_ms is not None
     assert outcome.latency_ms.p99 == pytest.approx(2.0, rel=0.01)
     assert outcome.server_cpu_ms_per_tx == pytest.approx(2.5, rel=0.02)
+    assert outcome.server_cpu_s is not None
+    assert outcome.server_cpu_ms_per_tx == 1000 * outcome.server_cpu_s / outcome.counters["window_transactions"]
     assert outcome.transactions == 1600
 
 
@@ -159,6 +161,10 @@ def test_a_load_that_lost_a_generator_is_partial_also_where_nothing_was_steady()
     outcome = assess(lost, [], PLAN, Bounds())
     assert (outcome.state, outcome.reason) == (TrialState.PARTIAL, "instance 1 was killed")
     assert outcome.throughput is not None, "what the others measured is shown under its state"
+    assert outcome.steady_from == pytest.approx(ORIGIN + PLAN.warmup_s, rel=0, abs=0.01), "not where it settled"
+    falling = replace(load([400 - 25 * i for i in range(14)]), partial="instance 1 was killed")
+    never = assess(falling, [], PLAN, Bounds(min_warmup_s=0.25))
+    assert never.steady_from == pytest.approx(ORIGIN + 0.25, rel=0, abs=0.01)
     assert assess(replace(lost, partial=None), [], replace(PLAN, measure_s=30.0), Bounds()).state is TrialState.UNSTEADY
 
 
@@ -203,6 +209,9 @@ def test_a_run_that_is_shorter_than_any_window_is_used_beside_nobody():
                      cpus=2)  # fmt: skip
     falling = load([400 - 25 * i for i in range(14)])
     assert assess(falling, burnt, PLAN, Bounds(), beside_others=True).state is TrialState.COMPLETE
+    left_s = falling.bins.bin_s * len(falling.bins.counts) - PLAN.warmup_s
+    for least_s, state in ((left_s, TrialState.COMPLETE), (left_s + 0.125, TrialState.DISTURBED)):
+        assert assess(falling, burnt, PLAN, Bounds(min_window_s=least_s), beside_others=True).state is state
     short = assess(falling, burnt, PLAN, Bounds(min_window_s=50.0), beside_others=True)
     assert (short.state, short.throughput) == (TrialState.DISTURBED, None)
 
@@ -219,6 +228,17 @@ def test_a_run_of_a_quiet_machine_is_judged_as_ever_where_others_stayed():
 def test_a_load_of_no_length_has_nothing_to_be_judged_by():
     short = replace(load([3, 90]), ended_at=ORIGIN + 0.5)
     assert assess(short, cpu_rows(2, steal_pct=50.0), PLAN, Bounds()).state is TrialState.UNSTEADY
+    just = assess(replace(short, ended_at=ORIGIN + 1.0), cpu_rows(2, steal_pct=50.0), PLAN, Bounds())
+    assert (just.state, just.counters) == (TrialState.UNSTEADY, {}), "its shortest warm-up is all of it"
+
+
+def test_a_window_of_one_transaction_is_scored_and_one_of_none_says_so():
+    one, none = (assess(load([20] * 3 + [n, 0, 0, 0, 0]), [], PLAN, Bounds(), is_captured=True) for n in (1, 0))
+    assert (one.state, one.counters["window_transactions"]) == (TrialState.COMPLETE, 1)
+    assert (none.state, none.reason) == (TrialState.UNSTEADY, "no transaction ended in the measured window")
+    lost = replace(load([20] * 3 + [0] * 5), partial="instance 1 was killed")
+    partial = assess(lost, [], PLAN, Bounds(), is_captured=True)
+    assert (partial.state, partial.reason) == (TrialState.PARTIAL, "instance 1 was killed")
 
 
 @pytest.mark.parametrize("least_s", [1.0, 2.5])
