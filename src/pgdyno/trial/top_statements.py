@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from pgdyno.model.record import PlanRecord
@@ -30,13 +31,13 @@ def top_statements(rows: Collection[SampleRow], *, but: Collection[str] = ()) ->
     `but` are statements that are known; constants do not tell two apart, because pg_stat_statements replaces them.
     """
     names = TABLES["statements"].column_names()[1:]
-    found: dict[str, float] = {}
+    found: defaultdict[str, float] = defaultdict(float)
     for row in rows_of(rows, "statements"):
         each = dict(zip(names, row.values, strict=True))
         took, text = each["total_exec_time_ms"], str(each["query"]).strip()
         is_load = each["queryid"] != "0" and is_planned(text) and not text.startswith(_PGBENCH_ASKS)
         if is_load and isinstance(took, int | float):
-            found[text] = found.get(text, 0.0) + took
+            found[text] += took
     longest = sorted(found, key=lambda text: -found[text])[:TOP]
     known = {_without_constants(text) for text in but}
     return [text for text in longest if _without_constants(text) not in known]

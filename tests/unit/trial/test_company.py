@@ -43,6 +43,7 @@ def test_one_disturbed_run_is_repeated_and_two_in_a_row_are_enough():
 
 def test_it_is_waited_for_once_while_they_stay():
     company = after(DISTURBED, DISTURBED, BESIDE, BESIDE)
+    assert [after(DISTURBED).waits, company.waits] == [0, 1]
     assert company.stays
     assert not company.wants_wait
 

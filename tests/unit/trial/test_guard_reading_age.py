@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from guard_ticks import Readings
-from pgdyno.probes.guards.reader import GuardedLoad
+from guard_ticks import Readings, a_tick
+from pgdyno.model.guard import Indicator
+from pgdyno.model.guard_table import GUARDS
+from pgdyno.model.live import Colour
+from pgdyno.probes.guards.reader import BY_SQL_ALONE, GuardedLoad
 from pgdyno.trial.guard_settings import guard_plan
-from pgdyno.trial.sentry import GuardBreached, Sentry
+from pgdyno.trial.guards import OFF_BY_USER
+from pgdyno.trial.sentry import GuardBreached, Sentry, off_text, standings_now
 from pgdyno.workloads.protocol import LoadReading
 
 
@@ -60,3 +64,31 @@ def test_a_load_that_reports_nothing_for_three_seconds_does_nothing(age_s: float
 )
 def test_readings_are_kept_for_as_long_as_a_standby_may_lag(words: tuple[str, ...], keep_s: float) -> None:
     assert on_clock(words)[0]._keep_s == keep_s
+
+
+def test_a_line_says_which_guards_watch_and_why_others_do_not() -> None:
+    lamps = [
+        Indicator("memory", Colour.GREEN, "fine"), Indicator("disk", Colour.AMBER, "near"),
+        Indicator("oom", Colour.RED, "1"), Indicator("slots", Colour.OFF, "there is no replication slot"),
+        Indicator("temp", Colour.OFF, OFF_BY_USER), Indicator("swap-in", Colour.OFF, BY_SQL_ALONE),
+    ]  # fmt: skip
+    assert off_text(lamps) == (
+        f"guards: 3 watch; nothing to watch yet for slots; NOT WATCHED: swap-in ({BY_SQL_ALONE}); "
+        "SWITCHED OFF by --guard: temp"
+    )
+    assert off_text(lamps[:2]) == "guards: 2 watch"
+
+
+def test_how_guards_stand_is_read_twice_a_second_apart() -> None:
+    now, waits, read = [100.0], [], []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        now[0] += seconds
+
+    readings = Readings(lambda t: read.append(t) or a_tick(t))
+    standings = standings_now(readings, guard_plan(["errors=off"]), clock=lambda: now[0], sleep=sleep)
+    assert (waits, read, readings.is_open) == ([1.0], [100.0, 101.0], False)
+    assert list(standings) == list(GUARDS)
+    assert standings["disk"].reading.t == 101.0
+    assert standings["errors"].lamp.text == OFF_BY_USER

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -160,3 +161,27 @@ def test_a_whole_figure_is_written_without_a_point_and_read_back_the_same() -> N
     point = LivePoint(1_700_000_000.04, 30_000.2, p99_ms=1.23456, active=32.0).shortened()
     assert repr((point.tps, point.p99_ms, point.active)) == "(30000, 1.2346, 32)"
     assert point == LivePoint(1_700_000_000.0, 30_000.0, p99_ms=1.2346, active=32.0)
+
+
+def test_the_board_is_written_at_once_then_each_second_and_ten_seconds_after_it_refused() -> None:
+    board, pauses = Board(), []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        board.refuses = len(pauses) == 2
+        return len(pauses) == 5
+
+    row = LiveRow(board, "s1", clock=lambda: 1000.0)  # type: ignore[arg-type]  # a double
+    row._stopping = SimpleNamespace(wait=wait)  # type: ignore[assignment]  # it waits for nothing
+    for number in range(25):
+        row.notice(str(number))
+    for number in range(305):
+        row.add(LivePoint(float(number)))
+    row.ends_at = 990.0
+    row._run()
+    assert pauses == [0.0, 1.0, 10.0, 1.0, 1.0]
+    last = board.shown[-1]
+    assert [notice.text for notice in last.notices] == [str(number) for number in range(5, 25)]
+    assert [point.t for point in last.points] == [float(number) for number in range(5, 305)], "five minutes"
+    assert last.left_s == 0.0, "it takes longer than was thought"
+    assert board.cleared == ["s1"]

@@ -72,6 +72,9 @@ def test_the_longest_statements_that_the_planner_sees_are_asked_for_unless_known
     assert top_statements(ROWS, but={"UPDATE t SET a = $1"}) == ["SELECT a FROM t WHERE b = $1"]
     many = [statement(n, f"SELECT {n} FROM t", float(n)) for n in range(1, 3 * TOP)]
     assert top_statements(many) == [f"SELECT {n} FROM t" for n in range(3 * TOP - 1, 2 * TOP - 1, -1)]
+    assert len(top_statements(many)) == 10
+    twice = [statement(n, text, took) for n, (text, took) in enumerate((("SELECT 1", 5.0), ("SELECT 2", 8.0)) * 2, 1)]
+    assert top_statements([*twice, statement(9, "SELECT 3", 12.0)]) == ["SELECT 2", "SELECT 3", "SELECT 1"]
     assert top_statements([]) == []
     assert top_statements(ROWS, but={"UPDATE t SET a = 17", "SELECT a FROM t WHERE b = 'it''s'"}) == []
 
@@ -79,7 +82,7 @@ def test_the_longest_statements_that_the_planner_sees_are_asked_for_unless_known
 def test_a_text_that_was_cut_is_unknown_and_never_sent():
     long = "SELECT " + "x" * CUT_AT
     (found,) = top_statement_plans(None, "load", [statement(1, long[:CUT_AT], 5.0)], [])  # type: ignore[arg-type]
-    assert (found.shape, "longer than" in found.plan) == ("unknown", True)
+    assert (found.shape, "longer than the 1000 characters" in found.plan) == ("unknown", True)
     known = [PlanRecord("SELECT a FROM t WHERE b = $1", "abc", "Result"), PlanRecord("UPDATE t SET a = $1", "d", "x")]
     assert top_statement_plans(None, "load", ROWS, known) == []  # type: ignore[arg-type]  # nothing is asked
 
