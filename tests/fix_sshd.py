@@ -14,6 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from compiled_agent import send_bytecode
 from fix_postgres import NIGHT, public_dir
 from free_ports import free_ports
 from pgdyno.remote import payload
+from templates import FOLDER, copied
 
 SSHD = Path("/usr/sbin/sshd")
 USER = "postgres"
@@ -101,8 +103,8 @@ def start_sshd(folder: Path, home: Path, more: str = "PGDYNO_TEST=1") -> tuple[S
 
 
 @pytest.fixture
-def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """A running sshd whose user is `postgres`, and a PGDYNO_SSH that may log in there."""
+def bare_sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """A running sshd whose user is `postgres`, and a PGDYNO_SSH that may log in there. No agent was there before."""
     if os.geteuid() != 0 or not SSHD.exists():
         pytest.skip("no root with an sshd: apt install openssh-server")
     folder = public_dir()
@@ -120,3 +122,23 @@ def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
         daemon.wait(30)
         shutil.rmtree(folder)
         payload.build.cache_clear()
+
+
+@pytest.fixture
+def sshd(bare_sshd: Sshd) -> Iterator[Sshd]:
+    """A running sshd of a host that has had our agent before: what an earlier test sent lies in its place.
+
+    To look for it in vain and to send it costs a third of a CPU second: `test_remote_refused.py` shows that. A host
+    whose user is root has `bare_sshd`: no agent runs from a folder of another account.
+    """
+    kept, cache = Path(os.environ[FOLDER]) / "agent", bare_sshd.home / "cache"
+    if kept.is_dir():
+        cache.mkdir(mode=0o700)
+        shutil.chown(cache, USER, pwd.getpwnam(USER).pw_gid)
+        copied(kept, cache / "agent")
+    yield bare_sshd
+    if not kept.is_dir() and (cache / "agent").is_dir():
+        partial = kept.with_suffix(f".{os.getpid()}")
+        copied(cache / "agent", partial)
+        with suppress(OSError):  # another worker was first
+            partial.rename(kept)

@@ -55,17 +55,18 @@ def made_once(name: str, data: Path, initialise: Callable[[], None]) -> None:
             initialise()
             partial = template.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)
-            if _copied(data, partial):
+            if copied(data, partial):
                 partial.rename(template)
             return
-    if _copied(template, data):
+    if copied(template, data):
         _identify(data, secrets.randbits(63).to_bytes(8, "little"))
     else:
         shutil.rmtree(data, ignore_errors=True)
         initialise()
 
 
-def _copied(source: Path, place: Path) -> bool:
+def copied(source: Path, place: Path) -> bool:
+    """Copy a folder with owners and modes; False where it could not be, as on a full disk."""
     command = ["cp", "-a", "--reflink=auto", str(source), str(place)]
     return subprocess.run(command, check=False, capture_output=True).returncode == 0
 

@@ -158,11 +158,12 @@ def test_check_says_what_works_and_what_is_missing(sshd: Sshd, server: Target, p
     assert "Traceback" not in bad.stderr
 
 
-def test_sudo_gets_no_interpreter_of_the_users_own(sshd: Sshd, pgdyno_home: Path) -> None:
+def test_sudo_gets_no_interpreter_of_the_users_own(bare_sshd: Sshd, pgdyno_home: Path) -> None:
     """The digest covers the agent and not what runs it: that must be root's."""
-    with opened_host(HostRequest(HostAddress.parse(sshd.url.replace("postgres@", "root@")))) as host:
+    url = bare_sshd.url.replace("postgres@", "root@")
+    with opened_host(HostRequest(HostAddress.parse(url))) as host:
         plain = host.payload.digest
-    printed = pgdyno("host", "sudoers", "--host", sshd.url.replace("postgres@", "root@"))
+    printed = pgdyno("host", "sudoers", "--host", url)
     assert printed.returncode == 0, printed.stderr
     digest = printed.stdout.rpartition("sha256:")[2].split()[0]
     assert digest == payload.build("/usr/bin/python3").digest
@@ -209,15 +210,15 @@ def test_sudo_starts_the_agent_that_it_knows_and_no_other(sshd: Sshd, pgdyno_hom
 
 
 @pytest.mark.xdist_group("sudo")
-def test_a_session_by_sudo_that_is_cut_restores(sshd: Sshd, server: Target, pgdyno_home: Path) -> None:
+def test_a_session_by_sudo_that_is_cut_restores(bare_sshd: Sshd, server: Target, pgdyno_home: Path) -> None:
     """The ssh user, who could not do it, works as the server's owner."""
     found = Found(server)
-    url = sshd.url.replace("postgres@", "root@")
+    url = bare_sshd.url.replace("postgres@", "root@")
     with allowed_by_sudo(["--host", url, "--sudo-user", "postgres"]):
         with opened_host(HostRequest(HostAddress.parse(url), "postgres")) as host:
             host.target(server.postgres.conninfo)
             host.begin(study="sudo", watch=Deadlines()).apply(Configuration.of({"work_mem": "8MB"}))
-            (directory,) = bundle_directories(sshd.undo_root)
+            (directory,) = bundle_directories(bare_sshd.undo_root)
             bundle = UndoBundle.open(directory)
             assert directory.stat().st_uid == pwd.getpwnam("postgres").pw_uid
             kill_all(f"ControlPath={host.connection.folder}")

@@ -42,6 +42,12 @@ RESTARTED = Configuration.of({**JOINT, "shared_buffers": "48MB"})
 server = pytest.fixture(foreign_debian)
 
 
+@pytest.fixture
+def sshd(bare_sshd: Sshd) -> Sshd:
+    """Give a host whose user may be root."""
+    return bare_sshd
+
+
 def as_user(sshd: Sshd, user: str) -> HostRequest:
     shutil.chown(sshd.home, user, pwd.getpwnam(user).pw_gid)  # root keeps no bundles in a folder of somebody else's
     return HostRequest(HostAddress.parse(replace(sshd, user=user).url))

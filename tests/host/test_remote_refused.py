@@ -21,6 +21,12 @@ from pgdyno.remote.ssh import SshConnection
 pytestmark = [pytest.mark.host]
 
 
+@pytest.fixture
+def sshd(bare_sshd: Sshd) -> Sshd:
+    """Give a host where nobody has put an agent."""
+    return bare_sshd
+
+
 def open_and_close(url: str) -> None:
     with opened_host(HostRequest(HostAddress.parse(url))):
         pass
