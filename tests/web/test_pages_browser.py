@@ -16,6 +16,7 @@ from test_report_browser import COVERED, CUT, EMPTY_CANVASES, NAMELESS_HEADS, UN
 
 import study_example as example
 from fix_browser import Browser, Page
+from fix_postgres import NIGHT
 from live_search_example import BETTER, CANDIDATES, MODEL, WORSE, search
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.results.live import LiveDecision, LiveMoment, LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
@@ -102,6 +103,9 @@ PAGES: dict[str, Callable[[Store], Report]] = {
     ),
 }  # fmt: skip
 
+DARK = ("run", "live, two arms")
+"""Where axe-core looks in the dark in a push, and elsewhere on a desk: it takes as long as all the rest."""
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_whole_on_a_desk_and_on_a_telephone_in_the_dark(browser: Browser, tmp_path: Path, name: str) -> None:
@@ -118,7 +122,8 @@ def test_a_page_is_whole_on_a_desk_and_on_a_telephone_in_the_dark(browser: Brows
             assert page.evaluate(query) == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         _look(page, f"{name} {width}")
-        assert _violations(page) == []
+        if NIGHT or dark is (name in DARK):
+            assert _violations(page) == []
 
 
 def _violations(page: Page) -> list[str]:
