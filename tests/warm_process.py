@@ -3,7 +3,7 @@
     python warm_process.py DESCRIPTOR
 
 What it is asked comes as `_Fork._begin` there sends it: the length, five descriptors, and the words as JSON. It answers
-with the number of the process, and later with how that ended.
+with the number of the process, and later with how that ended, and with the CPU seconds that it took.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def _serve(door: socket.socket) -> None:
                 ready.unregister(number)
                 os.close(number)
                 pid, told = begun.pop(number)
+                _, status, used = os.wait4(pid, 0)
                 with told, suppress(OSError):  # nobody waits for it any more
-                    told.sendall(os.waitpid(pid, 0)[1].to_bytes(8, "big"))
+                    told.sendall(struct.pack(warm_program.ENDED, status, used.ru_utime + used.ru_stime))
 
 
 def _is_of_ours(asks: socket.socket) -> bool:
@@ -77,7 +78,7 @@ def _is_of_ours(asks: socket.socket) -> bool:
 
 
 def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
-    head, given, _, _ = socket.recv_fds(connection, 8, 5)
+    head, given, _, _ = socket.recv_fds(connection, 8, 6)
     if not head:
         return None
     *standard, asks = given
@@ -94,7 +95,7 @@ def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
 
 
 def _be(standard: list[int], program: str, words: list[str], env: dict[str, str], cwd: str) -> NoReturn:
-    for number, given in enumerate(standard):  # the fourth is a worker's channel
+    for number, given in enumerate(standard):  # the fourth is a worker's channel, or what a load reads
         os.dup2(given, number)
     os.closerange(len(standard), 1024)  # what is open for others of us
     # What Python made of our own at its start knows whether they can be sought in.
@@ -124,6 +125,15 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
             if asks is not None and not _end_with(int(asks), signal.SIGTERM):
                 raise SystemExit(f"the runner {asks} of this job is gone")
             import_module("pgdyno.cli.main").main()
+        elif program == "load":
+            asks, module, *own = words
+            os.setsid()
+            _rename(sys.executable, "-m", module, *own)
+            if not _end_with(int(asks), signal.SIGTERM):
+                raise SystemExit(f"{asks}, whose load this is, is gone")
+            sys.argv = [module, *own]
+            main = import_module(module).main
+            code = main(own) if main.__code__.co_argcount else main()
         elif program == "launch":
             os.setsid()
             try:

@@ -4,8 +4,8 @@ The first call of a run of pytest starts a process that has imported the program
 fork of it, with words, environment and outputs of its own, to which signals go as to any process. A test that is about
 what comes before the first verb (a broken pipe, the interpreter's own flags) starts a real one. So are the watchdogs of
 sessions that such forks and the tests themselves begin, root's workers with other accounts, the verbs of a night and of
-a project, and what puts on a server's image; a tuner that is a real process has real ones, and the tests of `host` have
-real workers.
+a project, loads of our own (`warm_load.py`), and what puts on a server's image; a tuner that is a real process has real
+ones, and the tests of `host` have real workers.
 
 That process is `warm_process.py`.
 """
@@ -19,6 +19,7 @@ import math
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,8 @@ REAL_WORKERS = "PGDYNO_TEST_REAL_WORKERS"
 """Set for the tests of `host` and what they start: what a worker may and may not do is theirs to show."""
 _ARGUMENTS = 4096
 """Bytes of arguments that a fork may be seen with."""
+ENDED = ">Qd"
+"""What is told of an end: the status as wait4 has it, and CPU seconds."""
 _asking = threading.Lock()
 """A session's thread may ask for a watchdog while a test asks for something else."""
 
@@ -80,6 +83,7 @@ class _Fork:
     def _begin(self, program: str, words: tuple[str, ...], env: dict[str, str], cwd: str, *standard: int) -> None:
         self.args = words
         self.returncode: int | None = None
+        self.cpu_s: float | None = None
         self._told, its = socket.socketpair()
         request = json.dumps([program, words, env, cwd]).encode()
         with its, _asking:
@@ -95,7 +99,8 @@ class _Fork:
         if self.returncode is None:
             self._told.settimeout(timeout)
             try:
-                self.returncode = os.waitstatus_to_exitcode(_number(self._told))
+                status, self.cpu_s = struct.unpack(ENDED, _told(self._told, struct.calcsize(ENDED)))
+                self.returncode = os.waitstatus_to_exitcode(status)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
             self._told.close()
@@ -208,7 +213,7 @@ class _Worker(_Standby):
             self._begin("worker", words, env, "/", *[nothing.fileno()] * 3, channel.fileno())
 
 
-class _Begun(_Standby):
+class Begun(_Standby):
     """A verb of a night or a project, or what becomes a server's program, as `runner` starts it."""
 
     def __init__(self, program: str, words: tuple[str, ...], env: dict[str, str], cwd: str, *standard: int) -> None:
@@ -238,6 +243,8 @@ def use_forks() -> None:
 
     Where the process that forks was killed, they are real too: a server has to be restored all the same.
     """
+    import warm_load  # which begins its forks by this module
+
     python, start, start_worker = sys.executable, watch.spawn, hands._Worker._start
     start_program = runner._popen
 
@@ -247,7 +254,7 @@ def use_forks() -> None:
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         if sys.executable == python and user is None and not cgroups and REAL_PROGRAMS not in os.environ:
             with suppress(ConnectionError):
-                if (begun := _Begun.take(argv, kind, cwd, env, stdin, stdout, stderr)) is not None:
+                if (begun := Begun.take(argv, kind, cwd, env, stdin, stdout, stderr)) is not None:
                     return begun  # type: ignore[return-value]  # it has what `Process` and `run` ask of one
         return start_program(argv, env, user, cwd, stdin, stdout, stderr, cgroups, kind)
 
@@ -269,6 +276,7 @@ def use_forks() -> None:
         start_worker(self)
 
     watch.spawn, hands._Worker._start, runner._popen = spawn, begin, begin_program
+    warm_load.use_loads()
     use_setpriv()
 
 
@@ -344,10 +352,14 @@ def _joined(address: str) -> socket.socket:
 
 
 def _number(connection: socket.socket) -> int:
-    told = connection.recv(8, socket.MSG_WAITALL)
-    if len(told) < 8:  # the number of nothing is 0, and with that every run would have ended well
+    return int.from_bytes(_told(connection, 8), "big")
+
+
+def _told(connection: socket.socket, size: int) -> bytes:
+    told = connection.recv(size, socket.MSG_WAITALL)
+    if len(told) < size:  # the number of nothing is 0, and with that every run would have ended well
         raise ConnectionError("the process that forks is gone, and with it the exit codes of its forks")
-    return int.from_bytes(told, "big")
+    return told
 
 
 def _text(stream: IO[bytes]) -> str:
