@@ -25,13 +25,13 @@ from pgdyno.server.binaries import client_bin_dir
 from pgdyno.targets import connect
 from pgdyno.targets.connect import open_target
 from pgdyno.undo.apply import Session
+from warm_program import run_pgdyno
 
 pytestmark = [
     pytest.mark.pg,
     pytest.mark.host,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose"),
 ]
-PGDYNO = [sys.executable, "-m", "pgdyno"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ PGDYNO = [sys.executable, "-m", "pgdyno"]
         ["advise"],
         ["guards"],
         ["privileges", "--for", "tune"],
-        ["bench", "--workload", "tpcb-like", "-D", "scale=1", "-c", "1", "--measure", "2", "--warmup", "1"],
+        ["bench", "--workload", "tpcb-like", "-D", "scale=1", "-c", "1", "-R", "50", "--measure", "2", "--warmup", "1"],
     ],
     ids=lambda words: words[0],
 )
@@ -76,13 +76,7 @@ def test_a_server_whose_programs_do_not_run_is_read_and_not_restarted(lair: Lair
 def _run(lair: Lair, words: list[str]) -> str:
     """Run a verb as root on the lair's server, see who ran its programs, and return what the verb printed."""
     lair.log.write_text("")
-    done = subprocess.run(
-        [*PGDYNO, *words, "--target", lair.target.postgres.conninfo],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = run_pgdyno(*words, "--target", lair.target.postgres.conninfo)
     assert done.returncode != ExitCode.USAGE, f"the verb did not begin its work: {done.stderr}"
     assert "Traceback" not in done.stderr
     ran = [line for line in lair.spied() if line.startswith("0 ")]

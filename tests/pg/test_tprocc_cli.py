@@ -23,7 +23,7 @@ def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -
         return run_pgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
 
     for _ in range(8):  # once more where the machine is too busy for a steady window
-        done = pgdyno("bench", "-w", "tprocc", "-c", "1", *QUICK, "--keep", "--json")
+        done = pgdyno("bench", "-w", "tprocc", "-c", "1", "-R", "150", *QUICK, "--keep", "--json")
         if done.returncode != 6:
             break
     assert done.returncode == 0, done.stderr

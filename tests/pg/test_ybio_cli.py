@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("ybio-cli")]
 ROOT = Path(__file__).parents[2]
 LABORATORIES = sorted((ROOT / "examples/ybio").glob("*.toml"))
 QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1e6", "--steal", "100", "--guard", "memory-stall=off"]
-SMALL = ["-D", "batch_size=200", "-D", "memory=32MB", "--sandbox-memory", "256MB"]
+SMALL = ["-D", "batch_size=200", "-D", "memory=32MB", "-D", "pause_s=0.02", "--sandbox-memory", "256MB"]
 
 
 @pytest.fixture(scope="module")
