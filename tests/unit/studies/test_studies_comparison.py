@@ -67,8 +67,9 @@ def test_a_study_with_one_complete_run_stands_for_it(store):
     with pytest.raises(UsageError, match='study "ab1" has 2 complete runs, and compare needs one') as refused:
         run_meant(store, many)
     assert refused.value.detail == f"They are {first}, {second}."
-    with pytest.raises(UsageError, match="has 0 complete runs"):
+    with pytest.raises(UsageError, match="has 0 complete runs") as refused:
         run_meant(store, study(store, "none", StudyKind.BENCH))
+    assert refused.value.hint == "pgdyno store show none says why: none can be named, it has to be measured again."
     with pytest.raises(UsageError, match='study "12x" is not in the store'):
         run_meant(store, "12x")
 

@@ -41,7 +41,9 @@ def run_meant(store: Store, word: str) -> int:
     raise UsageError(
         f'study "{study.id}" has {plural(len(runs), "complete run")}, and compare needs one',
         detail=f"They are {', '.join(map(str, runs))}." if runs else None,
-        hint=f"Name a run by its number: pgdyno store show {study.id} lists them.",
+        hint=f"Name a run by its number: pgdyno store show {study.id} lists them."
+        if runs
+        else f"pgdyno store show {study.id} says why: none can be named, it has to be measured again.",
     )
 
 
