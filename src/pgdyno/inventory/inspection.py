@@ -67,6 +67,13 @@ def with_settings(
         texts["postgres/version.json"] = version_text(version)
     if settings is not None:
         rows = parse_settings(_read(settings))
+        told = rows.get("server_version_num")
+        if version is not None and number is not None and told is not None and _is_another(number, told.setting):
+            raise UsageError(
+                f'--pg-version "{version}" is not the version of "{settings}"',
+                detail=f"The list itself has server_version_num = {told.setting}.",
+                hint="Leave --pg-version out: it is for a list that does not say.",
+            )
         texts["postgres/settings.json"] = json.dumps(
             [{name: getattr(row, name) for name in row.__slots__} for row in rows.values()]
         )
@@ -83,6 +90,13 @@ def with_settings(
         texts.pop("postgres/settings.json", None)
         parse_conf(texts["postgres/postgresql.conf"], number)
     return replace(capture, texts=texts, missing=missing)
+
+
+def _is_another(number: int, told: str) -> bool:
+    """Tell whether a server_version_num is not of the version asked for, which may be a major one, as 150000."""
+    major = 10_000 if number >= 100_000 else 100
+    unit = major if number % major == 0 else 1
+    return told.isdecimal() and int(told) // unit != number // unit
 
 
 def is_empty(inventory: Inventory) -> bool:

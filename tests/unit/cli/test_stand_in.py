@@ -36,3 +36,24 @@ def test_both_verbs_take_and_refuse_the_same(verb, flags, refused, tmp_path: Pat
     else:
         assert done.exception is None, done.exception
         assert ("--pg-version names it" in done.output) is refused
+
+
+@pytest.mark.parametrize("verb", [advise.command, inspect.command])
+@pytest.mark.parametrize(
+    ("told", "asked", "refused"),
+    [
+        ("150018", "15", False),
+        ("150018", "15.18", False),
+        ("90507", "9.5", False),
+        ("150018", "13", True),
+        ("150018", "15.4", True),
+        ("90507", "9.6", True),
+    ],
+)
+def test_a_version_that_the_list_contradicts_is_refused(verb, told: str, asked: str, refused: bool, tmp_path: Path):
+    """It was passed over in silence, and the advice was that for the other version."""
+    found = tmp_path / "settings.csv"
+    found.write_text(f"name,setting,unit\nserver_version_num,{told},\nwork_mem,4096,kB\n")
+    done = CliRunner().invoke(verb, ["--pg-settings", str(found), "--pg-version", asked], standalone_mode=False)
+    assert isinstance(done.exception, UsageError) is refused, done.output
+    assert not refused or told in (done.exception.detail or "")
