@@ -206,10 +206,7 @@ def capped(shares: Floats) -> Floats:
 def _level(weights: Callable[[float], Floats]) -> float:
     """Return the level from 0 to 1 at which the weights, which grow with it, sum to 1: by halving."""
     low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if np.add.reduce(weights(middle)) < 1 else (low, middle)
     return high
 

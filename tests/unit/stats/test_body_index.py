@@ -14,7 +14,6 @@ from fix_postgres import NIGHT
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.errors import UsageError
 from pgdyno.stats.body_index import (
-    RESAMPLES,
     PairIndex,
     PeriodCounts,
     StatementBody,
@@ -161,7 +160,7 @@ def test_the_tail_is_told_with_its_uncertainty():
         tail_ratio(BODY, a, b[:3], seed=1)
     spread = [period([9, 9, calls], [1, 1, 100]) for calls in (5, 1, 8, 2, 9, 6)]
     even = [period([9, 9, 4], [1, 1, 100])] * 6
-    drawn = np.random.default_rng(1).integers(0, 6, size=(RESAMPLES, 6))
+    drawn = np.random.default_rng(1).integers(0, 6, size=(2000, 6))
     means = np.array([5, 1, 8, 2, 9, 6])[drawn].mean(axis=1) / 4
     half = tail_ratio(BODY, even, spread, seed=1, confidence=0.5)
     assert (half.lo, half.hi) == pytest.approx(np.quantile(means, [0.25, 0.75])), "as much lies below as above"
