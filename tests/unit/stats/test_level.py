@@ -175,3 +175,9 @@ def test_neighbours_are_the_four_nearest_in_order(wild, around):
 def test_the_models_are_those_that_are_told():
     assert list(WALKS) == [0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
     assert (STILL, WILD) == (0.5, 4.0)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_two_hundred_runs_in_any_unit_are_followed_where_no_float_holds_how_likely_they_are(unit):
+    rising = unit * np.arange(200.0)
+    assert find_level(np.arange(200.0), rising).values[20:-20] == pytest.approx(rising[20:-20], rel=1e-3)
