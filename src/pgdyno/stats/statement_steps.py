@@ -116,14 +116,14 @@ class StatementSteps:
             evidence = np.abs(self._said) / np.sqrt(self._weight)
         evidence[~(np.abs(size) >= STEP)] = 0.0
         evidence[:, : _PRESENT - 1] = 0.0
-        for number in np.flatnonzero(evidence.max(axis=1, initial=0.0) > least):
+        for number in np.flatnonzero(evidence.max(axis=1) > least):
             age = int(np.argmax(evidence[number]))
             if self._is_there(int(number), age, float(size[number, age])):
                 yield StatementStep(int(number), age, float(size[number, age]))
 
     def least(self, deviations: float) -> Floats:
         """Return the size in ln of what would be found in half of all cases, by statement; inf where none would."""
-        clearest = self._weight.max(axis=1, initial=0.0)
+        clearest = self._weight.max(axis=1)
         with np.errstate(divide="ignore"):
             return np.asarray(np.maximum(STEP, deviations / np.sqrt(clearest)), dtype=np.float64)
 
@@ -194,7 +194,7 @@ class StatementSteps:
     def _is_there(self, number: int, age: int, size: float) -> bool:
         """Tell whether the newest periods have the step: medians of what is known on either side."""
         begin = KEPT - 1 - age
-        sides = self.levels[number, -NEWEST:], self.levels[number, max(0, begin - BEFORE) : begin]
+        sides = self.levels[number, -NEWEST:], self.levels[number, begin - BEFORE : begin]
         after, before = (side[np.isfinite(side)] for side in sides)
         if min(after.size, before.size) < _PRESENT:
             return False
@@ -208,8 +208,7 @@ def shared(values: Floats, weights: Floats) -> float:
     share with itself; by number alone many small ones would.
     """
     roots = np.sqrt(weights)
-    if roots.size > 1:
-        roots = np.minimum(roots, (roots.sum() - roots.max()) / 2)
+    roots = np.minimum(roots, (roots.sum() - roots.max()) / 2)
     order = np.argsort(values)
     reached = np.cumsum(roots[order])
-    return float(values[order][min(int(np.searchsorted(reached, reached[-1] / 2)), values.size - 1)])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])

@@ -68,6 +68,13 @@ def test_a_step_is_told_by_the_thirty_periods_before_it_and_those_since() -> Non
     assert back._slower == {None}
 
 
+def test_less_than_one_a_call_has_a_ratio_and_the_oldest_period_its_part() -> None:
+    blocks = sides(20, 5.0, 4.0)
+    blocks[0] = 5.0 + 19 * 3.0
+    one = told(kept({"blocks": blocks, "rows": sides(20, 8.0, 2.0)}), StatementStep(0, 20, 0.5))
+    assert (one.blocks_before, one.blocks, one.rows) == pytest.approx((0.8, 0.5, 0.25))
+
+
 @pytest.mark.parametrize(("before", "after"), [(0.0, 5.0), (5.0, 0.0), (0.0, 0.0)])
 def test_what_a_side_lacks_has_no_ratio(before: float, after: float) -> None:
     row = sides(3, before, after)
@@ -85,6 +92,10 @@ def test_the_cost_of_a_step_is_of_the_newest_five_periods_at_least() -> None:
     row[: KEPT - 20] = 9e9  # as many periods before it as since count, and no more
     dearer = kept({"ms": row}, {"ms": 80.0})
     assert dearer._cost(StatementStep(0, 9, math.log(2))) == pytest.approx(0.5 * 30.0 / 100.0)
+    row = sides(25, 30.0, 20.0)
+    row[0] = 30.0 + 14 * 10.0
+    oldest = kept({"ms": row}, {"ms": 80.0})
+    assert oldest._cost(StatementStep(0, 25, math.log(2))) == pytest.approx(0.5 * 40.0 / 100.0)
     assert kept({"ms": 0.0})._cost(StatementStep(0, 4, 1.0)) == 0.0
 
 
@@ -114,6 +125,9 @@ def test_how_far_a_mean_scatters_is_of_its_calls() -> None:
     calls = KEPT - 1 + 4
     left = (KEPT * 8.0 * calls / (KEPT * 2.0) ** 2) / 4.0
     assert found._sampled() == pytest.approx([left + left**2 / 2, 0.0])
+    short = kept({"calls": 1.0, "ms": 0.002, "m2": 8e-6})
+    short._recent[0, 0, -1] = 4.0
+    assert short._sampled() == pytest.approx([left + left**2 / 2])
     found._recent[0, 0, -1] = 0.5
     less = KEPT * 8.0 * (KEPT - 1 + 0.5) / (KEPT * 2.0) ** 2
     assert found._sampled()[0] == pytest.approx(less + less**2 / 2), "of less than one call as of one"

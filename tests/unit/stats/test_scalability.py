@@ -119,6 +119,8 @@ def test_the_ends_of_an_interval_are_the_draws_that_leave_half_of_the_rest_beyon
     draws = np.stack([1 / np.arange(1.0, 12.0), np.zeros(11)], axis=1)
     rate = _told(np.array([1 / 6, 0.0]), draws, 0.8).rate
     assert (rate.lo, rate.value, rate.hi) == pytest.approx((2.0, 6.0, 10.0))
+    narrow = _told(np.array([1 / 6, 0.0]), draws, 0.6).rate
+    assert (narrow.lo, narrow.hi) == pytest.approx((3.0, 9.0))
     outside = _told(np.array([1 / 20, 0.0]), draws, 0.8).rate
     assert (outside.lo, outside.value, outside.hi) == pytest.approx((2.0, 20.0, 20.0)), "it holds its value"
 

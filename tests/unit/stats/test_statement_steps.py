@@ -136,6 +136,7 @@ def test_what_is_forgotten_is_no_past():
 def test_the_bound_grows_with_what_is_looked_at():
     assert bound(30, 60.0) == pytest.approx(5.2, abs=0.01)
     assert bound(300, 60.0) > bound(30, 60.0) > bound(30, 600.0)
+    assert bound(0, 60.0) == bound(1, 60.0) < bound(2, 60.0)
     assert StatementSteps().least(5.0).size == 0
     steps, _ = followed(wandering(1, 6, 3))
     assert (steps.least(5.0) >= STEP).all()

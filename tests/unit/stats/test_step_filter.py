@@ -91,6 +91,15 @@ def test_a_statement_begins_at_its_first_mean_with_what_it_may_have_wandered() -
     assert steps._weight[1:].all()
 
 
+def test_what_is_seen_for_the_first_time_begins_with_the_doubt_of_its_period() -> None:
+    steps = filled(1)
+    steps._is_seen[:] = False
+    steps.wander = cast(Any, _Known(1))
+    steps.add(np.array([2.5]), np.array([SAMPLED]), np.ones(1))
+    assert steps._state[0].tolist() == [2.5, 0.0]
+    assert steps._variance[0] == pytest.approx([KEPT_VARIANCE + FRESH + SAMPLED, -KEPT_VARIANCE, KEPT_VARIANCE])
+
+
 class _Known:
     """A wander that is known, and hears what it is taught."""
 
@@ -135,6 +144,7 @@ def test_in_a_period_of_which_nothing_is_known_nobody_is_heard() -> None:
     steps.hold()
     heard = cast(_Known, steps.wander).heard
     assert heard["known"] == [False, False]
+    assert steps.levels.shape == steps._sampled.shape == (2, KEPT)
     assert np.isnan(heard["levels"]).all()
     assert heard["sampled"] == [0.0, 0.0]
     assert steps._said[:, 1:].tolist() == before._said[:, :-1].tolist()
@@ -155,6 +165,7 @@ def stepped(size: float, age: int = 5, deviations: float = 10.0) -> StatementSte
     ("size", "age", "least", "is_found"),
     [
         (0.5, 5, 9.9, True),
+        (0.5, 5, 10.0, False),
         (0.5, 5, 10.1, False),
         (-0.5, 5, 9.9, True),
         (STEP * 1.001, 5, 9.9, True),
@@ -169,6 +180,28 @@ def test_a_step_is_found_from_a_size_an_age_and_a_certainty_on(
     found = list(stepped(size, age).found(least))
     assert [(one.number, one.age) for one in found] == ([(0, age)] if is_found else [])
     assert [one.size for one in found] == pytest.approx([size] if is_found else [])
+
+
+def test_a_step_of_two_periods_is_not_found_though_most_of_what_is_known_has_it() -> None:
+    steps = stepped(0.5, 1)
+    steps.levels[0, -5:-3] = np.nan
+    assert steps._is_there(0, 1, 0.5)
+    assert list(steps.found(0.5)) == []
+
+
+def test_a_step_of_thirty_percent_itself_is_found() -> None:
+    steps = stepped(STEP)
+    steps._weight[0, 5], steps._said[0, 5] = 4.0, 4.0 * STEP
+    (found,) = steps.found(0.5)
+    assert (found.age, found.size) == (5, STEP)
+
+
+def test_what_comes_just_before_a_step_is_its_past_and_not_the_step() -> None:
+    steps, begin = stepped(0.5), KEPT - 1 - 5
+    steps.levels[0, begin - 4 : begin] = 0.5
+    assert steps._is_there(0, 5, 0.5)
+    steps.levels[0, begin - 6 : begin] = 0.5
+    assert not steps._is_there(0, 5, 0.5)
 
 
 @pytest.mark.parametrize(("known_after", "known_before", "is_there"), [(3, 3, True), (2, 10, False), (5, 2, False)])
