@@ -35,6 +35,11 @@ def test_readings_may_be_a_tick_and_two_seconds_old_and_no_older() -> None:
     assert (breach.name, breach.at, breach.began_at) == ("readings", 102.75, 100.0)
 
 
+@pytest.mark.parametrize(("word", "left_s"), [("readings=0s", 0.5), ("readings=7s", 7.5)])
+def test_readings_are_waited_for_as_long_as_the_user_says(word: str, left_s: float) -> None:
+    assert on_clock((word,))[0].patience_left_s == left_s
+
+
 def test_who_slept_for_more_than_a_second_gives_the_readings_their_time_again() -> None:
     for asleep_s, left_s in ((1.0, 1.5), (1.25, 2.5)):
         sentry, now = on_clock()

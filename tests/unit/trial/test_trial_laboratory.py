@@ -14,6 +14,7 @@ from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Role, TrialSpec, Trial
 from pgdyno.store.catalogue import Store
 from pgdyno.trial import laboratory as module
 from pgdyno.trial import work
+from pgdyno.trial.stopwatch import WALL, Stopwatch
 
 SPEC = TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0)
 
@@ -124,6 +125,9 @@ def test_the_watchdog_is_told_what_comes_and_by_when(monkeypatch, tmp_path):
     assert [*promises] == ["apply", "reset", "load"]
     assert promises["reset"] is None, "data are cloned for as long as that takes"
     assert promises["load"] > duration_s
+    reserve_s = 2 * duration_s
+    assert promises["load"] == duration_s + reserve_s + 60.0 + 300.0, "a load that hangs, and what is between trials"
+    assert promises["apply"] == 900.0
 
 
 def test_data_that_break_their_conditions_make_the_run_void_and_are_kept(monkeypatch, tmp_path):
@@ -250,3 +254,18 @@ def test_of_all_runs_only_a_complete_one_of_the_baseline_is_kept_for_others_to_b
         assert laboratory.spent_s == pytest.approx(sum(trial.outcome.elapsed_s for trial in trials))
     assert [trial.state for trial in trials] == [state for _, state in runs]
     assert kept == [TrialState.COMPLETE]
+
+
+def test_trials_are_numbered_from_one_and_keep_what_their_restart_and_the_budget_took(monkeypatch, tmp_path):
+    numbers, parts = [], Parts(**{"begin load": WorkloadError("no")})
+    parts.trial_began = lambda spec, number, run_id: numbers.append(number)
+    seconds = iter(range(100, 200))
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory.stopwatch = Stopwatch(1000.0, began=0.0, clock=lambda: 50.0)
+        laboratory._timer = lambda: float(next(seconds))
+        trials = [laboratory.run(SPEC), laboratory.run(SPEC)]
+        assert laboratory.stopwatch.trials == 2
+        assert laboratory.spent_s == sum(trial.outcome.elapsed_s for trial in trials) > 0
+    assert numbers == [1, 2]
+    assert [trial.outcome.counters[WALL] for trial in trials] == [50.0, 50.0]
+    assert [trial.outcome.counters[OUTAGE] for trial in trials] == [0.5, 0.5]
