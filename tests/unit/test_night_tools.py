@@ -70,6 +70,24 @@ def test_a_mutant_meets_the_tests_that_import_its_file_first(tmp_path: Path) -> 
 def test_the_rest_of_a_room_runs_only_where_what_imports_the_module_has_passed(
     near: int, far: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ran = runs_of(tmp_path, monkeypatch, near, far)
+    assert mutants.passes("stats", tmp_path, "paired") is (near == far == 0)
+    assert ran == (["test_near"] if near else ["test_near", "test_far"])
+
+
+def test_a_push_asks_the_rest_of_a_room_only_where_no_test_imports_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = runs_of(tmp_path, monkeypatch, 0, 1)
+    assert mutants.passes("stats", tmp_path, "paired", nearest_only=True)
+    assert ran == ["test_near"]
+    (tmp_path / "tests" / "unit" / "stats" / "test_near.py").unlink()
+    assert not mutants.passes("stats", tmp_path, "paired", nearest_only=True)
+    assert ran == ["test_near", "test_far"]
+
+
+def runs_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: int, far: int) -> list[str]:
+    """Have a room of two files of tests that end with these codes; return what is to name those that ran."""
     folder = tmp_path / "tests" / "unit" / "stats"
     folder.mkdir(parents=True)
     (folder / "test_near.py").write_text("import paired\n")
@@ -83,8 +101,7 @@ def test_the_rest_of_a_room_runs_only_where_what_imports_the_module_has_passed(
 
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     monkeypatch.setattr(subprocess, "run", run)
-    assert mutants.passes("stats", tmp_path, "paired") is (near == far == 0)
-    assert ran == (["test_near"] if near else ["test_near", "test_far"])
+    return ran
 
 
 @pytest.mark.parametrize(("unbroken", "killed"), [("passes", True), ("fails", None), ("has no end", None)])
@@ -119,9 +136,16 @@ def test_a_push_lists_who_survives_and_fails_nothing_where_a_night_does(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
+    nearest_only: list[bool] = []
+
+    def passes(room: str, *_: object, **how: bool) -> bool:
+        asked.append(room)
+        nearest_only.append(how["nearest_only"])
+        return not killed or len(asked) == 1
+
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     monkeypatch.setattr(mutants, "SOURCE", tmp_path / "src" / "pgdyno")
-    monkeypatch.setattr(mutants, "passes", lambda room, *_, **__: asked.append(room) or not killed or len(asked) == 1)
+    monkeypatch.setattr(mutants, "passes", passes)
     monkeypatch.setenv(stages.FAILURES, str(tmp_path / "summary"))
     file = tmp_path / "src" / "pgdyno" / "stats" / "x.py"
     file.parent.mkdir(parents=True)
@@ -131,8 +155,13 @@ def test_a_push_lists_who_survives_and_fails_nothing_where_a_night_does(
     assert not (tmp_path / "summary").exists()
     assert mutants.main(["--sample", "--count", "9", str(file)]) == 0
     assert asked == ["stats"] * 5
+    assert nearest_only == [False] * 3 + [True] * 2, "the night asks the whole room"
     assert sorted((tmp_path / "summary").read_text().splitlines()) == (
-        [] if killed else sorted(f"a mutant survives: src/pgdyno/stats/x.py:1: {text}" for text in CHANGES)
+        []
+        if killed
+        else sorted(
+            f"a mutant survives the tests that import its file: src/pgdyno/stats/x.py:1: {text}" for text in CHANGES
+        )
     )
 
 
