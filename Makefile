@@ -56,8 +56,8 @@ pages:
 servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
 	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
-pure: $(DEV)  # one a core: each collects all, which costs what a hundred tests do, and none of them waits for anything
-	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
+pure: $(DEV)  # one a core: each collects all, which costs what a hundred tests do, and none of them waits for anything; files in the random order, not by their size
+	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) tests/unit
 
 mutants: $(DEV)  # a sample of what the night does: lists who survives, and fails nothing
 	nice -n 10 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)

@@ -92,11 +92,17 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep tests that share a server, a browser or a study that is over on one worker: each would make its own."""
-    if "unit" in item.path.parts or item.get_closest_marker("xdist_group"):
+    """Keep tests that share a server, a browser or a study that is over on one worker: each would make its own.
+
+    Pure ones go by files: pytest-xdist looks through all groups of a worker at the end of each test, which took 7 s of
+    CPU with 12,000 groups of a test each; and what a file keeps for its tests is made once.
+    """
+    if item.get_closest_marker("xdist_group"):
         return
     used = item._fixtureinfo.name2fixturedefs.values()
-    if "web" in item.path.parts:
+    if "unit" in item.path.parts:
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    elif "web" in item.path.parts:
         item.add_marker(pytest.mark.xdist_group("browser"))
     elif any(fixture.scope == "module" for fixtures in used for fixture in fixtures):
         item.add_marker(pytest.mark.xdist_group(item.path.stem))
