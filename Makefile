@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-COMPILE = $(BIN)/python -m compileall -qq -j 0 src $(VENV)/lib || true  # on all cores, where pip takes one; packages hold files of other Pythons, too
+UNUSED = /(tests|lexers)/|/site-packages/(mypy|mypyc|pip|setuptools)/
+COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '$(UNUSED)' src $(VENV)/lib || true  # on all cores, where pip takes one; what nobody imports is compiled when somebody does; packages hold files of other Pythons, too
 JOBS   ?= 6
 PURE_JOBS ?= 2
 PUSH_MUTANTS ?= 3
@@ -56,7 +57,7 @@ pages:
 servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
 	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
-pure: $(DEV)  # one a core: each collects all, which costs what a hundred tests do, and none of them waits for anything; files in the random order, not by their size
+pure: $(DEV)  # one a core: each collects all, which costs what a hundred tests do, and none of them waits; files in the random order, not by their size
 	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) tests/unit
 
 mutants: $(DEV)  # a sample of what the night does: lists who survives, and fails nothing
