@@ -61,7 +61,7 @@ def need_now(case: Case) -> Need:
         if (
             isinstance(whole, int) and not 0 <= size - whole + MIB < page + MIB
         ):  # it rounds up to MB, and to whole pages
-            other = f"its {server.huge_pages_needed} huge pages are of another size than this host's of "
+            other = f"Its {server.huge_pages_needed} huge pages are of another size than this host's of "
             doubt = f" {other}{binary_text(page)}: a server with other pages reported them, and they say nothing here."
             source = f"The server says that its shared memory takes {binary_text(whole)}.{doubt}"
             return Need(whole, True, source, doubt)
@@ -122,6 +122,11 @@ def shared_buffers(case: Case) -> float:
     if size <= 0:
         raise Missing("shared_buffers", f"its value {size:g} is none that a server takes")
     return size
+
+
+def chosen_page(case: Case) -> float:
+    """Return the bytes of huge_page_size (14+); 0 stands for the host's default."""
+    return case.number("huge_page_size") if case.has("huge_page_size") else 0
 
 
 def without_proposals(case: Case) -> Case:

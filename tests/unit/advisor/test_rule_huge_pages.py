@@ -205,6 +205,32 @@ def test_system_v_main_memory_takes_no_huge_pages():
 def test_pages_of_another_size_are_not_judged():
     server = buffers(32 * GB, huge_page_size=str(1 << 20))
     assert says("huge-pages", make_host(), server).answer is Answer.UNKNOWN
+    for pages in (0, 500):  # of 2 MB, which say nothing of a pool of 1 GB
+        assert says("huge-page-pool", pool_of(pages), server).answer is Answer.UNKNOWN
+
+
+@pytest.mark.parametrize("wish", ["try", "on"])
+def test_what_a_server_uses_is_not_told_by_pages_of_another_size(wish):
+    """It was told that the 500 pages of 2 MB are too few, or with `on` not to start, with a pool of 1 GB that fits."""
+    server = buffers(32 * GB, huge_page_size=str(1 << 20), huge_pages=wish)
+    used = says("huge-page-use", pool_of(500), replace(server, huge_pages_in_use=True))
+    assert used.answer is Answer.OK
+    assert "pages of 1 GiB" in used.reason
+    left = says("huge-page-use", pool_of(500), replace(server, huge_pages_in_use=False))
+    assert "pages of 1 GiB" in left.proposed
+    assert not any("500" in text or "2 MB" in text for text in left.evidence)
+
+
+@pytest.mark.parametrize(("total", "fits"), [(7, True), (8, True), (9, False)])
+def test_a_pool_of_1_gb_pages_is_not_proposed_again(total: int, fits: bool):
+    """Of 8 pages where 7 are needed one was called lost, and 8 were proposed: it is the reserve."""
+    server = replace(buffers(6 * GB), huge_pages_needed=7, shared_memory_bytes=6350 * MB)
+    host = with_memory(pool_of(total, ram_bytes=24 * GB), huge_page_bytes=GB)
+    finding = says("huge-page-pool", host, server)
+    assert (finding.answer is Answer.OK) is fits
+    unused = says("huge-page-pool", host, replace(server, huge_pages_in_use=False))
+    assert (unused.changes == ()) is fits
+    assert fits or [change.value for change in finding.changes] == ["8"]
 
 
 def test_an_unknown_page_size_is_unknown():

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.shared_memory import SMALL_BUFFERS, Need, need_now, need_proposed, shared_buffers, without_proposals
+from pgdyno.advisor.shared_memory import (
+    SMALL_BUFFERS,
+    Need,
+    chosen_page,
+    need_now,
+    need_proposed,
+    shared_buffers,
+    without_proposals,
+)
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Cost, Resolution, Severity
@@ -59,7 +67,7 @@ def huge_pages(case: Case) -> Judgement:
 def huge_page_pool(case: Case) -> Judgement:
     """Judge a pool that is there: too small for anyone, larger than needed, or not used."""
     total = known(case.host.memory.huge_pages_total, "the number of huge pages")
-    if total == 0:
+    if total == 0 and chosen_page(case) in (0, case.host.memory.huge_page_bytes):
         return DoesNotApply("no huge pages are set aside")
     page = _page(case)
     if isinstance(page, CannotTell):
@@ -73,7 +81,7 @@ def huge_page_pool(case: Case) -> Judgement:
         return _unused(case, total, page, then, "huge_pages is off")
     if size < min(now.bytes, then.bytes):
         return _too_small(case, total, page, then, wish)
-    if size > WASTE * largest:
+    if size > WASTE * largest and total > max(now.pool(page), then.pool(page)):
         return _too_large(case, total, page, then, copied)
     if size < then.bytes:
         return _too_small(case, total, page, then, "later, on" if wish == "on" else "later")
@@ -161,7 +169,7 @@ def _verdict(
     wish: str = "",
 ) -> Fires:
     pages = need.pool(page)
-    fits = need.pages(page) <= total <= WASTE * need.pages(page)
+    fits = need.pages(page) <= total <= max(pages, WASTE * need.pages(page))
     changes = [] if fits else [_pool_change(case, pages, total)]
     if wish == "off":
         changes.append(Change(ChangeKind.POSTGRESQL, "huge_pages", "try", wish))
@@ -193,7 +201,7 @@ def _not_available(case: Case) -> str | None:
 def _page(case: Case) -> int | CannotTell:
     """Return the size of the pages that vm.nr_hugepages counts; the server must use the same."""
     page = known(case.host.memory.huge_page_bytes, "the size of a huge page")
-    chosen = case.number("huge_page_size") if case.has("huge_page_size") else 0
+    chosen = chosen_page(case)
     if chosen not in (0, page):
         return CannotTell(
             f"huge_page_size is {binary_text(chosen)}, and {linux.NR_HUGEPAGES} counts pages of {binary_text(page)}: "
