@@ -217,7 +217,8 @@ def series(*seconds):
 
 def test_a_part_in_which_a_run_did_nothing_is_left_out_and_runs_that_never_did_anything_tell_nothing():
     """Of windows of two seconds the second alone, in which the figures are 1/4, 1/2 and 1/4."""
-    made = [series(0.0, 0.0, 1.0, 1.0), series(5.0, 7.0, 2.0, 2.0), series(9.0, 1.0, 1.0, 1.0)]
+    twice = SecondsSeries(np.array([10.0, 14, 4, 4]), np.full(4, 8.0))
+    made = [series(0.0, 0.0, 1.0, 1.0), twice, series(9.0, 1.0, 1.0, 1.0)]
     found = by_window(noise_by_window(made))
     assert found[2].pair_sd == pytest.approx(noise_floor([0.25, 0.5, 0.25]).pair_sd)
     assert found[4].pair_sd == pytest.approx(noise_floor([2, 16, 12]).pair_sd)
