@@ -121,7 +121,7 @@ class Regressions:
     def add(self, found: StatementDeltas) -> list[Slowdown]:
         """Take one period and return what can be told for the first time, the server before its statements."""
         self.period += 1
-        size = max(self._recent.shape[1], int(found.ids.max(initial=-1)) + 1)
+        size = int(np.max(found.ids + 1, initial=self._recent.shape[1]))
         self._grow(size)
         newest = np.zeros((5, size))
         for row, values in enumerate((found.calls, found.exec_ms, found.blocks, found.rows, found.m2)):

@@ -73,11 +73,11 @@ def find_steady(
 def _find_by_latency(counts: Floats, totals: Floats, bin_s: float, min_window_s: float) -> Steady:
     merge = max(math.ceil(counts.size / MAX_BINS), math.ceil(LATENCIES_PER_BIN * counts.size / counts.sum()))
     some, took = _merged(counts, merge), _merged(totals, merge)
-    need = math.ceil(math.ceil(min_window_s / bin_s - 1e-9) / merge)
+    need = math.ceil(_bins(min_window_s, bin_s) / merge)
     if some.size < max(need, _FEWEST) or took.sum() <= 0:
         return Steady(0, "too few transactions to tell by their latencies")
-    speed = np.where(took > 0, some / np.where(took > 0, took, 1.0), some.sum() / took.sum())
-    found = _search(speed / speed.mean(), need, bin_s * merge, counted=False)
+    speed = np.divide(some, took, out=np.full(took.size, some.sum() / took.sum()), where=took > 0)
+    found = _search(speed, need, bin_s * merge, counted=False)
     if found.start is None:
         return found
     return Steady(found.start * merge, found.reason)
@@ -88,7 +88,7 @@ def _find(counts: Floats, bin_s: float, min_window_s: float) -> Steady:
         raise UsageError(f"bins of {bin_s} s and a window of {min_window_s} s are not positive")
     if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any():
         raise UsageError("counts per bin are not a series of numbers from 0 up")
-    need = math.ceil(min_window_s / bin_s - 1e-9)
+    need = _bins(min_window_s, bin_s)
     if counts.size < max(need, 2):
         return Steady(None, f"the series of {counts.size * bin_s:g} s is shorter than the window of {min_window_s:g} s")
     if counts.sum() == 0:
@@ -98,6 +98,11 @@ def _find(counts: Floats, bin_s: float, min_window_s: float) -> Steady:
     if found.start is None:
         return found
     return Steady(found.start * merge, found.reason)
+
+
+def _bins(window_s: float, bin_s: float) -> int:
+    """Return how many bins a window takes, one that rounding makes a trifle longer no more."""
+    return math.ceil(window_s / bin_s - 1e-9)
 
 
 def _search(counts: Floats, need: int, bin_s: float, *, counted: bool = True) -> Steady:
@@ -110,10 +115,9 @@ def _search(counts: Floats, need: int, bin_s: float, *, counted: bool = True) ->
         if _is_warmup(head, tail) and _change(tail, counted=counted) is None:  # the cheaper question first
             return Steady(start, f"steady after {start * bin_s:g} s of warm-up")
     left, right, split = complaint
-    share = abs(right / left - 1) if left else 1.0
-    what, rises = ("throughput", right > left) if counted else ("latency", right < left)
-    if not counted:
-        share = abs(left / right - 1) if right else 1.0
+    what, before, after = ("throughput", left, right) if counted else ("latency", right, left)
+    share = abs(after / before - 1) if before else 1.0
+    rises = after > before
     direction = "rose" if rises else "fell"
     return Steady(
         None,
@@ -165,7 +169,7 @@ def _noise(counts: Floats, split: int, left: float, right: float, *, counted: bo
     least = float(counts.mean()) if counted else 0.0
     line = counts - counts.mean() - _slope(counts) * _time(counts.size)
     step = counts - np.where(np.arange(counts.size) < split, left, right)
-    bend, freedom = _bend(counts.size), max(counts.size - 3, 1)
+    bend, freedom = _bend(counts.size), counts.size - 3
     curve = line - bend * float(bend @ line)
     residual = min(line, step, key=lambda found: float(found @ found))
     if counts.size >= _FEWEST_BENT and float(curve @ curve) / (freedom - 1) < float(residual @ residual) / freedom:

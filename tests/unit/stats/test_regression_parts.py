@@ -11,6 +11,7 @@ import pytest
 
 from pgdyno.stats import regressions
 from pgdyno.stats.regressions import Regressions, _course, _medians
+from pgdyno.stats.statement_deltas import StatementDeltas
 from pgdyno.stats.statement_steps import AGES, KEPT, StatementStep
 
 
@@ -112,6 +113,10 @@ def test_what_is_new_counts_with_five_calls_or_most_of_the_usual_time() -> None:
     assert np.isnan(logs[2:]).all()
     assert (found._logs[:, -2] == 0).all()
     assert found._recent[:, :, -1].tolist() == newest.tolist()
+    rare, newest = kept({"calls": 5.0}, {}, {"ms": 0.02}), np.zeros((5, 3))
+    newest[:2] = [[4.0, 5.0, 4.0], [14.0, 0.5, 0.014]]
+    rare._push(newest)
+    assert rare._logs[:, -1] == pytest.approx(np.log([3.5, 0.1, 0.0035])), "with five calls whatever they took"
     for whole, counts in ((4, False), (5, True)):
         few = kept({"calls": 1.0})
         few._recent[0, 0, -whole:] = 10.0
@@ -159,6 +164,9 @@ def test_what_is_watched_is_what_has_a_contrast_with_its_share_of_the_time() -> 
     found = kept({"ms": 30.0}, {"ms": 10.0})
     found._logs[1, -3:] = np.nan
     assert found.watched() == (1, 0.75)
+    short = kept({"ms": 0.003}, {"ms": 0.001})
+    short._logs[1, -3:] = np.nan
+    assert short.watched() == (1, pytest.approx(0.75)), "of a load that took less than a millisecond as of any"
     assert Regressions().watched() == (0, 0.0)
 
 
@@ -195,3 +203,67 @@ def test_a_restart_and_a_lost_period_count_and_only_the_first_forgets() -> None:
     assert not found._recent.any()
     assert np.isnan(found._logs).all()
     assert done == ["hold", "forget"]
+
+
+def test_room_is_made_for_each_number_that_comes_and_for_no_other() -> None:
+    found, none = Regressions(), np.zeros(1)
+    for number, size in ((0, 1), (1, 2), (0, 2), (4, 5)):
+        one = np.array([float(number + 5)])
+        found.add(StatementDeltas(60.0, np.array([number]), one, 2 * one, 2 * one, none, none, none, none))
+        assert (found._recent.shape, found._logs.shape) == ((5, size, KEPT), (size, KEPT))
+        assert found._steps.levels.shape == (size, KEPT)
+        assert found._recent[0, number, -1] == number + 5
+    nothing = np.zeros(0)
+    found.add(StatementDeltas(60.0, np.zeros(0, dtype=np.int64), *[nothing] * 7))
+    assert found._recent.shape[1] == 5
+
+
+def test_the_cost_of_a_step_counts_though_all_take_less_than_a_millisecond() -> None:
+    found = kept({"ms": sides(9, 0.002, 0.004)}, {"ms": 0.004})
+    assert found._cost(StatementStep(0, 9, math.log(2))) == pytest.approx(0.25)
+    assert told(found, StatementStep(0, 9, math.log(2))).share == pytest.approx(0.5)
+
+
+def looked_at(contrasts: list[float], times: list[float], *, period: int = 100, begin: int = 0) -> Regressions:
+    """Return a watch whose statements have these contrasts over five periods, and took so long."""
+    found = kept(*({"ms": one} for one in times))
+    found.period, found._from = period, begin
+    found._logs[:, -5:] = np.array(contrasts)[:, None]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("period", "begin", "is_told"),
+    [(20, 0, True), (19, 0, False), (49, 40, False), (50, 40, True), (20, 11, False), (21, 11, True)],
+)
+def test_the_server_is_looked_at_from_the_twentieth_period_and_two_sides_after_a_restart(
+    period: int, begin: int, is_told: bool
+) -> None:
+    found = looked_at([0.5] * 6, [20.0] * 6, period=period, begin=begin)
+    told_of = list(found._look_at_server(5))
+    assert [(one.number, one.since, one.is_back) for one in told_of] == ([(None, period - 4, False)] if is_told else [])
+    if is_told:
+        assert (told_of[0].factor, told_of[0].share) == (pytest.approx(math.exp(0.5)), 1.0)
+        assert (found._slower, found._from) == ({None}, period)
+        assert list(found._look_at_server(5)) == [], "it was told"
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(0.2201, True), (0.2199, False), (-0.5, False)])
+def test_the_server_s_step_is_beyond_five_and_a_half_deviations(size: float, is_told: bool) -> None:
+    """Of which one is 4 % where nothing is known."""
+    assert bool(list(looked_at([size] * 6, [20.0] * 6)._look_at_server(5))) is is_told
+
+
+def test_a_server_that_was_slower_is_told_when_it_is_back() -> None:
+    found = looked_at([-0.5] * 6, [20.0] * 6)
+    found._slower = {None, 3}
+    (one,) = found._look_at_server(5)
+    assert (one.is_back, one.since, one.factor) == (True, 96, pytest.approx(math.exp(-0.5)))
+    assert found._slower == {3}
+
+
+@pytest.mark.parametrize(("others", "is_told"), [(0.26, True), (0.19, False)])
+def test_what_most_statements_do_not_share_is_no_step_of_the_server(others: float, is_told: bool) -> None:
+    """Two of the eight have a fourth of the weight each, and step by 0.66; all together by 0.46 or by 0.425."""
+    found = looked_at([0.66] * 2 + [others] * 6, [120.0] * 2 + [40.0] * 6)
+    assert bool(list(found._look_at_server(5))) is is_told

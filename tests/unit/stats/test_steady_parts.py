@@ -215,6 +215,12 @@ def test_bins_are_joined_until_there_are_240_and_the_start_is_one_of_the_given()
     assert (found.start, found.reason) == (240, "steady after 60 s of warm-up")
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_latencies_are_told_in_any_unit(unit):
+    took = unit * np.where(np.arange(60) < 10, 3.0, 1.0)
+    assert find_steady(np.full(60, 40.0), bin_s=0.25, min_window_s=5.0, latency_per_bin=40 * took).start == 10
+
+
 def test_latencies_tell_from_eight_a_bin_on():
     few = _find_by_latency(np.full(16, 2.0), np.full(16, 50.0), 1.0, 4.0)
     assert (few.start, few.reason) == (0, "steady from the first bin"), "four bins of eight each"
