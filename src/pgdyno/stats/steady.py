@@ -204,5 +204,5 @@ def _slope(counts: Floats) -> float:
 
 def _merged(counts: Floats, merge: int) -> Floats:
     """Sum runs of `merge` bins; bins that do not fill the last run are left out."""
-    whole = counts.size // merge * merge
-    return np.asarray(counts[:whole].reshape(-1, merge).sum(axis=1), dtype=np.float64)
+    runs = counts.size // merge
+    return np.asarray(counts[: runs * merge].reshape(runs, merge).sum(axis=1), dtype=np.float64)

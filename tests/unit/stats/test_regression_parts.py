@@ -12,7 +12,7 @@ import pytest
 from pgdyno.stats import regressions
 from pgdyno.stats.regressions import Regressions, _course, _medians
 from pgdyno.stats.statement_deltas import StatementDeltas
-from pgdyno.stats.statement_steps import AGES, KEPT, StatementStep
+from pgdyno.stats.statement_steps import AGES, KEPT, StatementStep, bound
 
 
 def kept(*statements: dict[str, object]) -> Regressions:
@@ -267,3 +267,32 @@ def test_what_most_statements_do_not_share_is_no_step_of_the_server(others: floa
     """Two of the eight have a fourth of the weight each, and step by 0.66; all together by 0.46 or by 0.425."""
     found = looked_at([0.66] * 2 + [others] * 6, [120.0] * 2 + [40.0] * 6)
     assert bool(list(found._look_at_server(5))) is is_told
+
+
+def test_the_weight_of_a_statement_is_of_the_side_before_and_of_nothing_older() -> None:
+    found = looked_at([0.6] * 3 + [0.4] * 3, [20.0] * 6)
+    found._recent[1, 0, -15:-10] = 9e3
+    (one,) = found._look_at_server(5)
+    assert one.factor == pytest.approx(math.exp(0.5))
+
+
+def test_who_steps_is_judged_by_what_is_new_its_calls_and_the_statements_that_matter() -> None:
+    found, heard = kept({"m2": 40.0}, {"ms": 0.05}, {}), list[Any]()
+    found._steps = cast(Any, SimpleNamespace(add=lambda *given: heard.extend(given), found=lambda _: []))
+    calls, times, none = np.array([10.0, 20.0]), np.array([30.0, 0.05]), np.zeros(2)
+    assert found.add(StatementDeltas(60.0, np.arange(2), calls, times, times, none, none, none, none)) == []
+    logs, sampled, weights = heard
+    assert sampled[0] > 0
+    assert logs[:2] == pytest.approx(np.log(times / calls) + sampled[:2] / 2)
+    assert np.isnan(logs[2])
+    assert weights.tolist() == [pytest.approx(1.0, abs=0.01), pytest.approx(0.0, abs=0.01), 0.0]
+    assert found._least == bound(2, 60.0), "one takes less than half a percent of the time"
+
+
+def test_told_of_is_who_is_slower_or_was_and_costs_something() -> None:
+    dear, cheap = {"ms": sides(4, 20.0, 40.0)}, {"ms": sides(4, 0.01, 0.02)}
+    found = kept(dear, dear, dear, cheap)
+    steps = [StatementStep(number, 4, size) for number, size in enumerate((0.7, -0.7, -0.7, 0.7))]
+    found._steps = cast(Any, SimpleNamespace(found=lambda _: steps, accept=lambda _: None))
+    found._slower = {2}
+    assert [(one.number, one.is_back) for one in found._look_at_statements()] == [(0, False), (2, True)]

@@ -145,6 +145,7 @@ def test_a_change_must_exceed_noise_and_tolerance(monkeypatch):
         ([1.0] * 3, [5.0, 6.0, 7.0, 8.0], True),  # a head of three bins has no pace
         ([1.0] * 4, [5.0, 6.0, 7.0, 8.0], False),  # it goes on at more than a third of it
         ([1.0] * 4, [5.0] * 4, True),
+        ([1.0] * 4, [5.0, 5.7, 5.8, 6.1], False),  # it had reached 5 in its first third
         ([5.0] * 4, [5.0] * 4, False),  # nothing rose
     ],
 )
@@ -200,6 +201,7 @@ def test_counts_are_a_series_from_0_up(counts):
 
 def test_the_shortest_series_is_the_window_and_two_bins():
     assert find_steady([5.0] * 4, bin_s=0.1, min_window_s=0.4).start == 0
+    assert find_steady([5.0] * 2, bin_s=1.0, min_window_s=1.0).start == 0
     for counts, window_s in (([5.0] * 4, 0.41), ([5.0], 0.1)):
         found = find_steady(counts, bin_s=0.1, min_window_s=window_s)
         assert (found.start, "is shorter than the window" in found.reason) == (None, True)
@@ -209,7 +211,8 @@ def test_the_shortest_series_is_the_window_and_two_bins():
 
 def test_bins_are_joined_until_there_are_240_and_the_start_is_one_of_the_given():
     counts = np.array([*[10.0] * 120, *[1000.0] * 360])
-    assert find_steady(counts, bin_s=0.25, min_window_s=60.0).start == 120
+    steady = find_steady(counts, bin_s=0.25, min_window_s=60.0)
+    assert (steady.start, steady.reason) == (120, "steady after 30 s of warm-up")
     latencies = counts * np.where(np.arange(480) < 240, 3000.0, 1000.0)
     found = find_steady(np.full(480, 1000.0), bin_s=0.25, min_window_s=60.0, latency_per_bin=1000 * latencies / counts)
     assert (found.start, found.reason) == (240, "steady after 60 s of warm-up")
