@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.wording import bare_range_text, range_text
-from pgdyno.stats.sequential import STRICT, Design, is_final, judge
+from pgdyno.stats.boundary import critical_values
+from pgdyno.stats.sequential import STRICT, Design, _word, is_final, judge, standard_error
 from simulation import run_studies
 
 DESIGN = Design()
@@ -208,3 +209,28 @@ def test_the_sentence_counts_missing_pairs_where_they_can_be_counted(missing, sa
 def test_without_an_effect_that_matters_or_a_difference_all_pairs_that_are_left_are_missing():
     verdict = throughput([100.0] * 4, [100.0] * 4, Design(smallest_effect=0.0, max_pairs=12))
     assert (verdict.word, verdict.more_pairs) == (Word.NOT_RESOLVED, 8)
+
+
+@pytest.mark.parametrize("mean", [0.1, -0.1, 0.0, 0.012])
+def test_pairs_are_missing_until_the_nearer_of_1_and_the_edge_of_equivalence_is_told(mean):
+    """At 80 % power, if ratio and scatter stay as they are."""
+    design, ratios = Design(max_pairs=12, doubt=0.0), mean + 0.2 * np.array([1, -1, 1, -1])
+    verdict = throughput(np.ones(4), np.exp(ratios), design)
+    reach = max(abs(mean), math.log(1.02) - abs(mean))
+    needed = ((critical_values(3, 12, 0.95)[-1] + 0.8416) * 0.2 * math.sqrt(4 / 3) / reach) ** 2
+    assert (verdict.word, verdict.more_pairs) == (Word.NOT_RESOLVED, math.ceil(needed) - 4)
+
+
+def test_an_end_on_the_edge_is_equivalent_and_one_on_1_is_not_resolved():
+    edge = DESIGN.equivalence_bound
+    assert _word(edge, 0.0, Metric.THROUGHPUT, DESIGN) is Word.EQUIVALENT
+    assert _word(np.nextafter(edge, 1), 0.0, Metric.THROUGHPUT, DESIGN) is Word.BETTER
+    assert _word(0.5, 0.5, Metric.THROUGHPUT, DESIGN) is Word.NOT_RESOLVED
+    assert _word(-0.5, 0.49, Metric.LATENCY_P99, DESIGN) is Word.BETTER
+
+
+def test_the_standard_error_is_of_the_mean_log_ratio_with_its_doubt():
+    ratios = 0.1 + 0.2 * np.array([1, -1, 1, -1])
+    verdict = throughput(np.ones(4), np.exp(ratios), SMALL)
+    assert standard_error(verdict, SMALL) == pytest.approx(math.hypot(0.2 * math.sqrt(4 / 3), 0.1 / 3) / 2)
+    assert standard_error(throughput([1.0], [1.0], SMALL), SMALL) == math.inf
