@@ -122,7 +122,10 @@ def test_judge_refuses_values_that_are_not_positive(bad):
         throughput([1.0, 1.0, bad], [1.0, 1.0, 1.0])
 
 
-@pytest.mark.parametrize("field", [{"smallest_effect": -0.1}, {"smallest_effect": 2.0}, {"doubt": -1.0}])
+@pytest.mark.parametrize(
+    "field",
+    [{"smallest_effect": -0.1}, {"smallest_effect": 2.0}, {"doubt": -1.0}, {"smallest_effect": 1.0}, {"doubt": 1.0}],
+)
 def test_designs_refuse_percentages(field):
     with pytest.raises(UsageError):
         Design(**field)
@@ -234,3 +237,10 @@ def test_the_standard_error_is_of_the_mean_log_ratio_with_its_doubt():
     verdict = throughput(np.ones(4), np.exp(ratios), SMALL)
     assert standard_error(verdict, SMALL) == pytest.approx(math.hypot(0.2 * math.sqrt(4 / 3), 0.1 / 3) / 2)
     assert standard_error(throughput([1.0], [1.0], SMALL), SMALL) == math.inf
+
+
+def test_runs_that_differ_by_no_more_than_rounding_are_given_up():
+    design = Design(smallest_effect=0.0, doubt=0.0, max_pairs=12)
+    verdict = throughput(np.ones(8), np.tile([np.nextafter(1, 2), np.nextafter(1, 0)], 4), design)
+    assert verdict.word is Word.NOT_RESOLVED
+    assert is_final(verdict, design)
