@@ -125,7 +125,7 @@ def test_a_miss_counts_by_how_much_of_it_is_the_statement_s_own():
     assert (wander._own.size, wander._own[4], wander._weights[4]) == (5, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("left", [0.3, 0.8, 0.93, 0.98])
+@pytest.mark.parametrize("left", [0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98])
 @pytest.mark.parametrize("fresh", [0.0, 0.02])
 def test_the_course_that_distances_follow_is_found(left, fresh):
     halves = 0.05 * (1 - left ** np.array(LAGS)) + fresh
