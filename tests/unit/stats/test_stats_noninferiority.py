@@ -133,8 +133,8 @@ def test_the_largest_loss_is_the_unfavourable_end_of_either_kind_of_metric():
 
 
 def test_a_loss_that_cannot_be_excluded_is_told_in_percent():
-    gone = replace(removal(1.0, jitter=0.1), at_most=0.034)
-    assert gone.sentence("jit").endswith("which cannot exclude a loss of up to 3.4 %")
+    gone = replace(removal(1.0, jitter=0.1), at_most=0.534)
+    assert gone.sentence("jit").endswith("which cannot exclude a loss of up to 53.4 %")
     assert replace(gone, at_most=None).sentence("jit").endswith("which cannot exclude any loss")
 
 
