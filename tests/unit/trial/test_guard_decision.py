@@ -159,6 +159,7 @@ def test_a_reading_with_other_words_is_judged_again() -> None:
         ("deadlocks=1", [0.8, 0.9, 0.75, 0.7], "green amber amber green"),
         ("deadlocks=10", [10.0, 10.1], "amber red"),
         ("deadlocks=0", [0.0, 0.1], "green red"),
+        ("memory=1kB", [1024.0, 1023.0], "amber red"),
         ("throughput=10", [15.0, 14.9, 17.4, 17.5, 15.0], "green amber amber green green"),
         ("throughput=10", [10.0, 9.9, 10.0, 9.9], "amber amber amber amber"),
     ],

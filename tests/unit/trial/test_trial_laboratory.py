@@ -247,13 +247,16 @@ def test_of_all_runs_only_a_complete_one_of_the_baseline_is_kept_for_others_to_b
     runs = [(SPEC, TrialState.COMPLETE), (SPEC, TrialState.UNSTEADY), (other, TrialState.COMPLETE)]
     outcomes = iter([Outcome(state, throughput=5.0) for _, state in runs])
     monkeypatch.setattr(work, "assess", lambda *_, **__: next(outcomes))
-    kept = []
+    kept, through = [], []
     with made(monkeypatch, tmp_path, Parts()) as laboratory:
+        laboratory._script_errors = SimpleNamespace(note_complete=lambda: through.append(laboratory._count))
         laboratory._baselines = SimpleNamespace(keep=lambda *words: kept.append(words[0].state))
         trials = [laboratory.run(spec) for spec, _ in runs]
         assert laboratory.spent_s == pytest.approx(sum(trial.outcome.elapsed_s for trial in trials))
     assert [trial.state for trial in trials] == [state for _, state in runs]
     assert kept == [TrialState.COMPLETE]
+    assert through == [1, 3], "its script came to its end"
+    assert all(0 <= trial.outcome.counters["reset_s"] <= trial.outcome.elapsed_s for trial in trials)
 
 
 def test_trials_are_numbered_from_one_and_keep_what_their_restart_and_the_budget_took(monkeypatch, tmp_path):
@@ -265,7 +268,8 @@ def test_trials_are_numbered_from_one_and_keep_what_their_restart_and_the_budget
         laboratory._timer = lambda: float(next(seconds))
         trials = [laboratory.run(SPEC), laboratory.run(SPEC)]
         assert laboratory.stopwatch.trials == 2
-        assert laboratory.spent_s == sum(trial.outcome.elapsed_s for trial in trials) > 0
+        assert laboratory.spent_s == sum(trial.outcome.elapsed_s for trial in trials)
+    assert all(0 < trial.outcome.elapsed_s < 100 for trial in trials), "of a clock that began at a hundred"
     assert numbers == [1, 2]
     assert [trial.outcome.counters[WALL] for trial in trials] == [50.0, 50.0]
     assert [trial.outcome.counters[OUTAGE] for trial in trials] == [0.5, 0.5]
