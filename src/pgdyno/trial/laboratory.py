@@ -249,13 +249,14 @@ class Laboratory:
 
     def _answer(self, breach: Breach, work: Work) -> BaseException | None:
         """Bring the baseline back after a breach, and return what ends the study, None when it can go on."""
+        assert self._sentry is not None, "nobody else tells of a breach"
         work.reason = str(breach)
         work.watch.close()
         self._trips += 1
         work.events.append(Event(breach.at, "guard", str(breach)))
         self._watcher.notice(str(breach))
-        trips = self._sentry.plan.trips if self._sentry is not None else 0
-        end = ending(breach, is_baseline=work.spec.configuration == BASELINE, trips=self._trips, most=trips)
+        most = self._sentry.plan.trips
+        end = ending(breach, is_baseline=work.spec.configuration == BASELINE, trips=self._trips, most=most)
         if self._session is None:
             return end
         try:

@@ -1,5 +1,6 @@
 """The executor: what each ending leaves in the store, and what goes on up."""
 
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -216,7 +217,9 @@ def test_guards_are_told_whether_the_load_is_a_captured_one(monkeypatch, tmp_pat
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory._sentry = Hearing()
         laboratory.run(SPEC)
+        planned_s = laboratory.study.plan.duration_s
     assert told == [bool(clock)]
+    assert dict(parts.promises)["load"] == planned_s * (1 if clock else 3) + 360.0, "nothing extends a captured one"
 
 
 @pytest.mark.parametrize("restarted", [True, False])
@@ -268,8 +271,22 @@ def test_trials_are_numbered_from_one_and_keep_what_their_restart_and_the_budget
         laboratory._timer = lambda: float(next(seconds))
         trials = [laboratory.run(SPEC), laboratory.run(SPEC)]
         assert laboratory.stopwatch.trials == 2
+        assert laboratory.restarts.used == 2, "each trial begins with one"
         assert laboratory.spent_s == sum(trial.outcome.elapsed_s for trial in trials)
     assert all(0 < trial.outcome.elapsed_s < 100 for trial in trials), "of a clock that began at a hundred"
     assert numbers == [1, 2]
     assert [trial.outcome.counters[WALL] for trial in trials] == [50.0, 50.0]
     assert [trial.outcome.counters[OUTAGE] for trial in trials] == [0.5, 0.5]
+
+
+def test_a_server_that_is_left_as_it_is_needs_no_session(monkeypatch, tmp_path):
+    parts = Parts()
+    monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE))
+    monkeypatch.setattr(module, "fingerprint_of", lambda _: "as found")
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory._session = None
+        assert laboratory._timer is time.monotonic, "the wall clock may be set"
+        trial = laboratory.run(SPEC)
+    assert (trial.state, trial.outcome.settings_fingerprint) == (TrialState.COMPLETE, "as found")
+    assert "apply" not in parts.said
+    assert parts.promises == []
