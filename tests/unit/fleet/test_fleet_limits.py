@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.fleet.limits import LimitFile, limit_files, remove_stale, throttled_pct
+from pgdyno.fleet import limits
+from pgdyno.fleet.limits import LimitFile, limit_files, make_limits, remove_stale, throttled_pct
 from pgdyno.model.cpus import cpus_text, parse_cpus
 from pgdyno.model.trial import LoadPlan
 
@@ -98,3 +100,38 @@ def test_a_quota_is_a_hundredth_of_a_cpu_at_least() -> None:
         plan = LoadPlan(1, 1, 1.0, 1.0, instance_vcpus=vcpus)
         quotas += [file.value for file in limit_files(plan, "9-0", V2, "0::/user.slice\n")]
     assert quotas == ["1000 100000", "1010 100000", "300000 100000"]
+
+
+@pytest.mark.parametrize("given", [{"instance_memory_bytes": 1 << 30}, {"instance_vcpus": 0.5}])
+def test_a_group_is_made_once_with_all_of_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    stale, group, other = (tmp_path / f"pgdyno-driver-{name}" for name in ("99999999-0", "9-0", "8-0"))
+    stale.mkdir()
+    files = (LimitFile(group, "a", "1"), LimitFile(group, "b", "2"), LimitFile(other, "a", "3"))
+    monkeypatch.setattr(limits, "limit_files", lambda *_: files)
+    assert make_limits(LoadPlan(1, 1, 1.0, 1.0), "9-0") == (), "a plan without limits has none"
+    assert make_limits(LoadPlan(1, 1, 1.0, 1.0, **given), "9-0") == (group, other)
+    assert [(limit.directory / limit.file).read_text() for limit in files] == ["1", "2", "3"]
+    assert not stale.exists()
+
+
+@pytest.mark.parametrize(("user", "who"), [(0, "cannot be set$"), (1000, "cannot be set by this user$")])
+def test_groups_that_cannot_be_made_leave_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, who: str
+) -> None:
+    group = tmp_path / "pgdyno-driver-9-0"
+    files = (LimitFile(group, "a/b", "1"),)  # there is no such file: a group without the controller has none
+    monkeypatch.setattr(limits, "limit_files", lambda *_: files)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    with pytest.raises(EnvironmentUnsuitable, match=who):
+        make_limits(PLAN, "9-0")
+    assert not group.exists()
+
+
+def test_a_file_of_counts_that_has_none_was_not_throttled(tmp_path: Path) -> None:
+    for name, text in (("empty", ""), ("never", "nr_periods 8\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cpu.stat").write_text(text)
+    assert throttled_pct([tmp_path / "empty"]) is None
+    assert throttled_pct([tmp_path / "never"]) == 0.0

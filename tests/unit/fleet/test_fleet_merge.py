@@ -169,3 +169,34 @@ def test_a_load_without_a_transaction_has_no_mean_of_its_round_trips():
     none = with_result(part(0, first_s=0.0, every_s=0.01), transactions=0, round_trips=2.0, pause_s=0.5)
     whole = merge([none], replace(PLAN, instances=1), began_at=ORIGIN, cores=2)
     assert (whole.round_trips, whole.pause_s) == (None, 0.0)
+
+
+def test_generators_that_ended_well_have_ended_with_zero_and_one_that_never_began_did_nothing():
+    whole = merge([part(0, first_s=0.0, every_s=0.01), Part(1, None, "gone")], PLAN, began_at=ORIGIN, cores=2)
+    assert (whole.exit_code, whole.aborted_clients, whole.partial) == (
+        0, 0, "1 of 2 load generators ended early: number 1, gone",
+    )  # fmt: skip
+    gone = whole.instances[1]
+    assert (gone.clients, gone.began_at, gone.ended_at, gone.transactions, gone.failed) == (1, ORIGIN, ORIGIN, 0, 0)
+    assert (gone.throughput, gone.latency_ms, gone.driver_cpu_s, gone.reason) == (None, None, None, "gone")
+
+
+@pytest.mark.parametrize("paused", [(False, False), (True, False), (False, True)])
+def test_clients_of_one_generator_that_sleep_are_not_counted_on_for_any(paused):
+    """Whether the sleepers of one share the cores with those of the others is not known."""
+    plan = replace(PLAN, clients=3)
+    both = [part(number, first_s=0.0, every_s=0.01, pauses=sleeps) for number, sleeps in enumerate(paused)]
+    whole = merge(both, plan, began_at=ORIGIN, cores=1)
+    assert whole.pauses is any(paused)
+    assert [one.kind for one in whole.warnings] == [LoadWarningKind.CLIENTS_EXCEED_CORES] * (not any(paused))
+
+
+def test_a_window_and_its_instances_are_told_to_the_microsecond():
+    """A window begins and ends at a quarter of a second: 5 s of 100 and 200 transactions a second."""
+    parts = [part(0, first_s=0.5, every_s=0.01, count=530), part(1, first_s=0.0, every_s=0.005, count=1400)]
+    whole = merge(parts, PLAN, began_at=ORIGIN, cores=2)
+    assert whole.bins.origin_s - ORIGIN == 0.75
+    assert whole.ended_at - ORIGIN == 5.75
+    assert [one.ended_at - ORIGIN for one in whole.instances] == pytest.approx([5.8, 7.0], abs=1e-6)
+    assert [one.throughput for one in whole.instances] == [100.0, 200.0]
+    assert [one.latency_ms for one in whole.instances] == [10.0, 5.0]

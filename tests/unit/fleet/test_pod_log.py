@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
 from pgdyno.errors import UsageError
-from pgdyno.fleet.pod_log import read_pod
+from pgdyno.fleet.pod_log import _samples, read_pod
+from pgdyno.model import sample_tables
+from pgdyno.model.sample_tables import named
 from pod_example import CELL, EPOCH, pod_text
 
 
@@ -76,3 +81,55 @@ def test_damaged_and_foreign_texts_are_refused_by_name(text: str, words: str) ->
     with pytest.raises(UsageError, match=r'"a\.log"') as caught:
         read_pod(text, name="a.log")
     assert words in f"{caught.value.message} {caught.value.detail}"
+
+
+def test_a_moment_of_the_server_is_a_row_of_its_table() -> None:
+    """The shell that asks knows how many sessions there are, and nothing of what they do."""
+    pod = read_pod(pod_text(0), name="a.log")
+    sessions = next(row for row in pod.samples if row.table == "sessions")
+    assert named(sessions) == {
+        "t": EPOCH + 0.5, "total": CELL.connections, **dict.fromkeys(sample_tables.SESSIONS.column_names()[2:]),
+    }  # fmt: skip
+    locks = [named(row) for row in pod.samples if row.table == "locks"]
+    assert [(row["t"], row["granted"]) for row in locks[:2]] == [(EPOCH + 0.5, 6), (EPOCH + 1.5, 7)]
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        ("5.5 AccessShareLock relation 2 1", [("AccessShareLock", "relation", 2, 1)]),
+        ("5.5 AccessShareLock relation 2", []),  # the last one may be cut off
+        ("5.5 AccessShareLock relation 2 1 7", []),
+        ("x AccessShareLock relation 2 1", []),
+        ("5.5 AccessShareLock relation x 1", []),
+        ("5.5 AccessShareLock relation 2 x", []),
+    ],
+)
+def test_a_line_that_is_no_moment_is_left_out(line: str, rows: list[tuple[object, ...]]) -> None:
+    assert [row.values for row in _samples(line.encode())] == rows
+
+
+@pytest.mark.parametrize("name", ["instances", "clients", "jobs"])
+@pytest.mark.parametrize(("count", "is_read"), [(0, False), (1, True), (100_000, True), (100_001, False)])
+def test_a_run_has_one_to_a_hundred_thousand_of_each(name: str, count: int, is_read: bool) -> None:
+    text = pod_text(1, seconds=0, cell=replace(CELL, **{name: count}))
+    with nullcontext() if is_read else pytest.raises(UsageError, match="does not say what it ran"):
+        assert getattr(read_pod(text, name="a.log").run.cell, name) == count
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "reason"),
+    [
+        (1, "", "pgbench gave up (exit code 1): no reason given"),
+        (1, "pgbench: error: no such table", "pgbench gave up (exit code 1): no such table"),
+        (0, "pgbench: error: client 1 aborted in command 5", "1 of 2 clients aborted (exit code 0): client 1 aborted"),
+        (0, "", None),
+    ],
+)
+def test_a_load_that_gave_up_says_why(code: int, said: str, reason: str | None) -> None:
+    pod = read_pod(pod_text(0, code=code, said=said), name="a.log")
+    assert (pod.reason or "").startswith(reason or "")
+    assert (pod.reason is None) is (reason is None)
+    without = read_pod(pod_text(0, code=code, said=said, seconds=0), name="a.log")
+    assert (without.result, without.samples) == (None, ())
+    assert without.reason == (pod.reason or "not a single transaction")
