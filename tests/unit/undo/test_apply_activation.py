@@ -108,3 +108,41 @@ def test_a_restarted_server_that_refuses_us_is_up(monkeypatch: pytest.MonkeyPatc
     Postgres("host=x").wait_ready(300.0, clock=lambda: 0.0, sleep=naps.append)
     assert len(naps) == 1
     assert not reasons
+
+
+def test_a_reload_is_looked_for_ever_later_up_to_a_fifth_of_a_second() -> None:
+    naps = list[float]()
+    activation.reload(cast("Postgres", Reloading(8)), None, sleep=naps.append)
+    assert naps == [0.01, 0.02, 0.04, 0.08, 0.16, 0.2, 0.2, 0.2]
+    naps.clear()
+    with pytest.raises(RestartError, match=r"within 0\.03 s"):
+        activation.reload(cast("Postgres", Reloading(10**6)), None, sleep=naps.append, timeout_s=0.03)
+    assert naps == [0.01, 0.02], "after the time that it has it is not waited for again"
+
+
+def test_a_server_that_starts_is_waited_for_as_long_as_a_start_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    naps = list[float]()
+    monkeypatch.setattr(activation, "READY_S", 0.4)
+    starting = Refusing(*["FATAL: the database system is starting up"] * 9)
+    assert not activation.answers_sql(cast("Postgres", starting), sleep=naps.append)
+    assert naps == [0.2, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("reason", "full", "passing"),
+    [
+        ("FATAL:  sorry, too many clients already", True, False),
+        ("FATAL:  Remaining connection slots are reserved", True, False),
+        ('FATAL:  too many connections for role "x"', True, False),
+        ("FATAL:  the database system is shutting down", False, True),
+        ("FATAL:  the database system is in Recovery mode", False, True),
+        ("connection refused", False, False),
+        (None, False, False),
+    ],
+)
+def test_a_full_server_is_told_from_one_that_starts_or_stops(reason: str | None, full: bool, passing: bool) -> None:
+    error = ConnectError("cannot connect", detail=reason)
+    assert (activation.is_full(error), activation.is_passing(error)) == (full, passing)
+    refusing = Refusing(reason or "")
+    assert activation.free_slot(cast("Postgres", refusing)) is not full
+    assert activation.free_slot(cast("Postgres", refusing)), "one that takes a session has a slot"

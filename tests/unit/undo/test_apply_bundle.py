@@ -8,6 +8,8 @@ import shlex
 import stat
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -283,3 +285,63 @@ def test_a_setting_with_a_backslash_goes_back_by_sql_whatever_strings_the_server
     route = {"auto_conf": "/data/postgresql.auto.conf", "originals": [["log_line_prefix", "it's \\t"]]}
     (put,) = [line for line in undo_commands(route, "", Path("/undo/journal")) if line.startswith("put log")]
     assert shlex.split(put)[2] == "ALTER SYSTEM SET log_line_prefix = E'it''s \\\\t'"
+
+
+def test_a_name_that_is_none_or_several_is_refused_with_the_number() -> None:
+    names = ["20260101-a", "20260102-b", "20260102-b-2"]
+    assert rollback.full_id(names, "20260102-b") == "20260102-b"
+    assert rollback.full_id(names, "20260101") == "20260101-a"
+    for id, words in (("x", '"x" is not a session'), ("20260102", '"20260102" could be 2 sessions')):
+        with pytest.raises(UsageError, match=words):
+            rollback.full_id(names, id)
+
+
+@pytest.mark.parametrize(
+    ("closed", "own", "alive", "refused"),
+    [
+        (False, False, True, True),
+        (True, False, True, False),
+        (False, True, True, False),
+        (False, False, False, False),
+    ],
+)
+def test_a_session_whose_process_works_on_it_is_not_rolled_back_by_another(
+    monkeypatch: pytest.MonkeyPatch, closed: bool, own: bool, alive: bool, refused: bool
+) -> None:
+    owner = ProcessIdentity.own() if own else ProcessIdentity(99, 1, "b")
+    monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: alive)
+    monkeypatch.setattr(rollback, "restore", lambda _, **given: given["control"])
+    monkeypatch.setattr(rollback.route_record, "from_record", lambda *_: None)
+    monkeypatch.setattr(rollback.control_record, "from_record", lambda _, runner, postgres: (runner, postgres))
+    manifest = SimpleNamespace(owner=owner, conninfo="host=db", control=None)
+    made: Any = SimpleNamespace(id="s1", manifest=manifest, is_closed=lambda: closed)
+    if refused:
+        with pytest.raises(UsageError, match="still running as process 99"):
+            rollback.rollback(made)
+        return
+    runner, postgres = cast(Any, rollback.rollback(made))
+    assert (type(runner).__name__, type(postgres).__name__) == ("LocalRunner", "Postgres")
+    given: Any = rollback.rollback(made, runner=cast(Any, "mine"), postgres=cast(Any, "this"))
+    assert given == ("mine", "this")
+    assert cast(Any, rollback.rollback(made, control=cast(Any, "that"))) == "that"
+
+
+@pytest.mark.parametrize(
+    ("local", "route", "directory", "label", "is_it"),
+    [
+        (True, None, "/data", "x", True),
+        (True, None, "/other", "db1", False),
+        (True, None, None, "db1", False),
+        (False, None, "/data", "x", False),
+        (False, None, None, "db1", True),
+        (True, "sql", "/data", "x", False),
+        (True, "sql", None, "db1", True),
+    ],
+)
+def test_a_session_is_of_a_server_by_its_files_or_else_by_its_address(
+    local: bool, route: str | None, directory: str | None, label: str, is_it: bool
+) -> None:
+    manifest: Any = SimpleNamespace(local=local, data_directory="/data", target="db1")
+    place = None if directory is None else Path(directory)
+    target: Any = SimpleNamespace(route=route, directory=place, postgres=SimpleNamespace(label=label))
+    assert rollback.is_of(manifest, target) is is_it

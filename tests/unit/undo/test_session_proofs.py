@@ -190,3 +190,63 @@ def test_a_second_session_is_refused_on_the_same_server_alone(
     with pytest.raises(EnvironmentUnsuitable, match=f"session {made.id} on .* is still open") as caught:
         opening._refuse_second(tmp_path / "undo", target, found)
     assert caught.value.hint == f"Run pgdyno rollback {made.id} first."
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "printed", "lacking"),
+    [
+        (0, "x", '["nice 5", "no limit"]', ("It would come back with nice 5.", "It would come back with no limit.")),
+        (0, "", "[]", ()),
+        (3, " no such user \n", "", ("no such user",)),
+        (3, " \n", "", ("the rehearsal ended with exit status 3",)),
+    ],
+)
+def test_a_rehearsal_tells_what_would_be_lacking(
+    monkeypatch: pytest.MonkeyPatch, code: int, said: str, printed: str, lacking: tuple[str, ...]
+) -> None:
+    done = SimpleNamespace(returncode=code, stderr=said, stdout=printed)
+    monkeypatch.setattr(server_process.launch, "instructions", lambda _: "")
+    runner: Any = SimpleNamespace(run=lambda *_, **__: done)
+    assert server_process.rehearse(cast(ProcessImage, None), runner) == lacking
+
+
+@pytest.mark.parametrize(
+    ("starts_it", "sandbox", "unknown", "rehearsed", "lacking"),
+    [
+        (True, False, {}, (), ()),
+        (True, False, {}, ("nice",), ("nice",)),
+        (True, False, {"limit": "why"}, ("nice",), ("limit of the server's process cannot be read: why",)),
+        (True, False, {"other": "why"}, (), ()),
+        (True, True, {}, (), ()),
+        (True, True, {}, ("nice",), None),  # a sandbox is started in another way then
+        (False, False, {"limit": "why"}, ("nice",), ()),  # who starts it, sees to that
+    ],
+)
+def test_what_is_kept_of_a_process_and_what_it_would_lack(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    starts_it: bool,
+    sandbox: bool,
+    unknown: dict[str, str],
+    rehearsed: tuple[str, ...],
+    lacking: tuple[str, ...] | None,
+) -> None:
+    class Starter:
+        pass
+
+    image: Any = SimpleNamespace(uid=tmp_path.stat().st_uid, unknown=unknown)
+    target: Any = SimpleNamespace(control=Starter() if starts_it else None, disposable=sandbox, runner=None)
+    target.postgres = SimpleNamespace(label="x")
+    monkeypatch.setattr(server_process, "PgCtl", Starter)
+    monkeypatch.setattr(server_process, "PgCtlCluster", Starter)
+    monkeypatch.setattr(server_process.postmaster_lock, "postmaster_pid", lambda _: 7)
+    monkeypatch.setattr(server_process, "capture", lambda _: image)
+    monkeypatch.setattr(server_process, "rehearse", lambda *_: rehearsed)
+    assert server_process.take(target, tmp_path) == (Kept() if lacking is None else Kept(image, lacking))
+    image.uid += 1
+    if starts_it and not sandbox:
+        with pytest.raises(EnvironmentUnsuitable) as caught:
+            server_process.take(target, tmp_path)
+        assert caught.value.detail == "process 7 does not belong to the owner of the data directory"
+    else:
+        assert server_process.take(target, tmp_path) == Kept()
