@@ -307,3 +307,26 @@ def test_a_session_that_was_put_back_lets_others_have_the_server(
     assert cast(object, session.rollback()) is restored
     assert left == [f"down for {apply.RESTART_LEASE_S:.0f} s", *["lock", "watch"] * is_over]
     assert session._in_force == BASELINE
+
+
+def test_the_time_that_an_apply_took_is_a_difference_of_two_moments(parts: Parts) -> None:
+    parts.now[0] = 100.0
+    applied = parts.session.apply(BUFFERS)
+    assert (applied.seconds, applied.outage_s) == (2.5, 2.5)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_process_is_noted_where_it_still_runs(parts: Parts, monkeypatch: pytest.MonkeyPatch, alive: bool) -> None:
+    process = SimpleNamespace(start_ticks=5, boot_id="b") if alive else None
+    monkeypatch.setattr(apply.ProcessIdentity, "of", lambda _: process)
+    parts.session.record_process(7, "pgbench")
+    assert parts.said == ["note process"] * alive
+
+
+def test_a_watchdog_is_told_what_comes_where_there_is_one(parts: Parts) -> None:
+    told = list[object]()
+    parts.session.expect("nothing", 1.0)
+    heart = SimpleNamespace(expect=lambda doing, within_s: told.append((doing, within_s)))
+    parts.session._watch = cast(Any, SimpleNamespace(heart=heart))
+    parts.session.expect("a load", 60.0)
+    assert told == [("a load", 60.0)]

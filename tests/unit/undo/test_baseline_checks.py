@@ -85,3 +85,14 @@ def test_what_has_to_be_written_is_looked_at(included: bool | None, writable: se
     expected = pytest.raises(EnvironmentUnsuitable, match=f'the configuration in "{refused}" cannot be changed')
     with contextlib.nullcontext() if refused is None else expected:
         baseline._check_writable(dropin)
+
+
+def test_a_connection_is_told_by_what_was_given_and_never_by_a_secret() -> None:
+    def option(keyword: str, val: str | None, compiled: str | None) -> SimpleNamespace:
+        encoded = [None if text is None else text.encode() for text in (val, compiled)]
+        return SimpleNamespace(keyword=keyword.encode(), val=encoded[0], compiled=encoded[1])
+
+    info = [option("host", "db1", None), option("port", "5432", "5432"), option("user", None, "x"),
+            option("password", "sesame", None), option("service", "shop", None)]  # fmt: skip
+    connection: Any = SimpleNamespace(pgconn=SimpleNamespace(info=info))
+    assert baseline._conninfo(connection) == "host=db1"

@@ -55,3 +55,33 @@ def test_a_line_whose_head_is_gone_is_nobody_s_to_take_out(
     refused = pytest.raises(RollbackError, match="whose the line of work_mem is") if is_refused else nullcontext()
     with refused:
         kept_change._refuse_unrecognised(cast(UndoBundle, bundle), cast(Any, route))
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "is_kept", "found"),
+    [
+        ("/data", "db1", True, True),
+        ("/other", "db1", True, False),
+        ("/data", "db2", True, False),
+        ("/data", "db1", False, False),
+    ],
+)
+def test_a_change_is_on_the_same_server_by_its_directory_and_its_address(
+    monkeypatch: pytest.MonkeyPatch, data: str, target: str, is_kept: bool, found: bool
+) -> None:
+    def bundle(data: str, target: str, is_kept: bool) -> Any:
+        manifest = SimpleNamespace(data_directory=data, target=target)
+        return SimpleNamespace(
+            manifest=manifest, directory=Path("/undo/s1"), kept=lambda: {"kept": True} if is_kept else None
+        )
+
+    other = bundle(data, target, is_kept)
+
+    def read(directory: Path) -> Any:
+        if directory.name == "damaged":
+            raise RollbackError("it cannot be read")
+        return other
+
+    monkeypatch.setattr(kept_change, "bundle_directories", lambda root: [root / "damaged", root / "s2"])
+    monkeypatch.setattr(UndoBundle, "open", read)
+    assert kept_change._kept_on_same_server(bundle("/data", "db1", True)) == [other] * found

@@ -212,3 +212,21 @@ def test_a_file_that_was_removed_between_its_opening_and_its_lock_is_opened_anew
     ServerLock.take(tmp_path, is_over=never).let_go()
     assert len(tries) == 2
     assert (tmp_path / NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("is_held", "alive", "guards", "words"),
+    [
+        (True, False, [9], "is working on it."),
+        (False, True, [9], "is working on it."),
+        (False, False, [9], "is gone; watchdog 9 restores the server."),
+        (False, False, [], "ended without a rollback."),
+    ],
+)
+def test_who_has_a_server_is_told_by_what_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_held: bool, alive: bool, guards: list[int], words: str
+) -> None:
+    monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: alive)
+    monkeypatch.setattr(server_lock, "_watchdogs_of", lambda _: guards)
+    found = server_lock.in_use(tmp_path / NAME, Holder("s1", "root", "/undo/s1", 7, GONE), is_held=is_held)
+    assert found.detail == f"Process {GONE.pid} of user root {words}"

@@ -189,3 +189,16 @@ def test_processes_of_the_session_are_ended_and_a_pg_ctl_is_waited_for(
     for pids, expected in (([1], True), ([9, 2, 3], False), ([3, 1], True)):
         monkeypatch.setattr(restore.processes, "all_pids", lambda pids=pids: pids)
         assert restore._is_controlled("/data") is expected
+
+
+@pytest.mark.parametrize(
+    ("local", "is_open", "asked"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_server_of_this_host_that_a_dead_session_was_stopping_is_looked_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, local: bool, is_open: bool, asked: bool
+) -> None:
+    monkeypatch.setattr(restore.stuck_stop, "server_in", lambda folder: f"server in {folder}")
+    scene.stop_is_open = is_open
+    bundle: Any = SimpleNamespace(manifest=SimpleNamespace(local=local, data_directory="/data"))
+    found: object = restore._being_stopped(bundle, cast(Any, SimpleNamespace(records=())))
+    assert found == ("server in /data" if asked else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -103,3 +103,20 @@ def test_a_server_out_of_reach_has_no_postmaster_and_is_not_watched(
     assert str(stuck_stop.server_in(tmp_path)) == "it"
     monkeypatch.setattr(stuck_stop.sighup, "postmaster", gone)
     assert stuck_stop.server_in(tmp_path) is None
+
+
+def test_a_title_is_the_command_line_and_none_of_a_process_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(stuck_stop.processes, "PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cmdline").write_bytes(b"postgres: main: io worker 3\0\0")
+    assert (stuck_stop._title(7), stuck_stop._title(8)) == ("postgres: main: io worker 3", "")
+
+
+def test_a_server_is_watched_while_it_is_stopped_and_not_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = list[object]()
+    monkeypatch.setattr(stuck_stop, "_watch", lambda postmaster, over: watched.append((postmaster, over.wait(9.0))))
+    with stuck_stop.ended(cast(Any, "it")):
+        pass
+    assert watched == [("it", True)]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.undo import heartbeat
 from pgdyno.undo import watch as watch_module
 from pgdyno.undo.watch import Watch
+from pgdyno.undo.watch_record import Deadlines, WatchdogRole
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,51 @@ def test_one_that_never_stays_is_begun_after_a_pause_that_grows(monkeypatch: pyt
     now[0] += 1
     watch.see_to_it()
     assert begun[10:] == [185, 246, 247], "a pair that held for a minute is replaced at once, and the next one too"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stands"),
+    [
+        ((7, True), (8, True), True),
+        ((7, True), (8, False), False),
+        ((7, True), (7, True), False),
+        ((7, True), None, False),
+    ],
+)
+def test_a_watchdog_stands_with_two_processes_that_live(
+    monkeypatch: pytest.MonkeyPatch, first: tuple[int, bool] | None, second: tuple[int, bool] | None, stands: bool
+) -> None:
+    """One that has just taken the other's place is listed in both roles."""
+    said = {WatchdogRole.FIRST: first, WatchdogRole.SECOND: second}
+
+    def identity(_: object, role: WatchdogRole) -> Any:
+        found = said[role]
+        return None if found is None else SimpleNamespace(pid=found[0], is_alive=lambda: found[1])
+
+    monkeypatch.setattr(watch_module.watch_record, "identity", identity)
+    bundle: Any = SimpleNamespace(directory=None)
+    assert Watch(bundle, cast(Any, None), []).stands() is stands
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_watchdog_that_does_not_come_is_ended_and_its_words_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, comes: bool
+) -> None:
+    done = list[str]()
+    process: Any = SimpleNamespace(kill=lambda: done.append("kill"), wait=lambda: done.append("wait"))
+    heart = SimpleNamespace(start=lambda each: None, stop=lambda: done.append("stop"))
+    given = list[object]()
+    monkeypatch.setattr(watch_module, "Heart", lambda _: heart)
+    monkeypatch.setattr(watch_module, "spawn", lambda _, secrets: given.append(secrets) or process)
+    monkeypatch.setattr(watch_module, "wait_until", lambda *_, **__: comes)
+    bundle: Any = SimpleNamespace(directory=tmp_path, id="s1")
+    if comes:
+        assert Watch.start(bundle, Deadlines(), secrets={"password": "x"}).processes == [process]
+        assert (done, given) == ([], [{"password": "x"}])
+        return
+    for words, detail in ((None, "It did not report within 30 s."), ("cannot watch: x", "cannot watch: x")):
+        monkeypatch.setattr(watch_module.watch_record, "last_words", lambda _, words=words: words)
+        with pytest.raises(EnvironmentUnsuitable, match="the watchdog of session s1 did not start") as caught:
+            Watch.start(bundle, Deadlines())
+        assert caught.value.detail == detail
+    assert (done, given) == (["stop", "kill", "wait"] * 2, [{}, {}])
