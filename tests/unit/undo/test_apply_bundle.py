@@ -345,3 +345,35 @@ def test_a_session_is_of_a_server_by_its_files_or_else_by_its_address(
     place = None if directory is None else Path(directory)
     target: Any = SimpleNamespace(route=route, directory=place, postgres=SimpleNamespace(label=label))
     assert rollback.is_of(manifest, target) is is_it
+
+
+@pytest.mark.parametrize(
+    ("last", "is_kept"), [((CLOSED, {"kept": True}), True), ((CLOSED, {}), False), (("note", {"kept": True}), False)]
+)
+def test_a_change_was_kept_where_its_session_closed_so(
+    tmp_path: Path, server: Path, last: tuple[str, dict[str, object]], is_kept: bool
+) -> None:
+    made = make(tmp_path / "undo", server)
+    made.journal().append(*last)
+    assert made.kept() == ({"kept": True} if is_kept else None)
+    state = {True: SessionState.KEPT, False: SessionState.CLOSED if last[0] == CLOSED else SessionState.ABANDONED}
+    assert rollback.describe(made.directory).state == state[is_kept]
+    assert rollback.describe(made.directory).closed_by == ("session" if last[0] == CLOSED else None)
+    rollback.forget(made.directory)
+    assert made.reading().records[-1].data == ({} if last == (CLOSED, {}) else {"forgotten": True})
+
+
+def test_what_was_written_is_known_while_no_record_of_the_journal_is_lost(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    assert (made.written().is_known, made.has_damaged_journal()) == (True, False)
+    (made.directory / bundle.DAMAGED_JOURNAL).write_text("")
+    assert (made.written().is_known, made.has_damaged_journal()) == (False, True)
+    (made.directory / bundle.DAMAGED_JOURNAL).unlink()
+    (made.directory / "journal.jsonl").write_text("not this\n")
+    assert (made.written().is_known, made.has_damaged_journal()) == (False, True)
+
+
+def test_a_third_session_of_one_second_has_the_number_three(tmp_path: Path) -> None:
+    for number in ("", "-2", "-3"):
+        assert bundle.new_id("s", at=1e9, undo_root=tmp_path) == f"20010909T014640Z-s{number}"
+        (tmp_path / f"20010909T014640Z-s{number}").mkdir()

@@ -250,3 +250,22 @@ def test_what_is_kept_of_a_process_and_what_it_would_lack(
         assert caught.value.detail == "process 7 does not belong to the owner of the data directory"
     else:
         assert server_process.take(target, tmp_path) == Kept()
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+@pytest.mark.parametrize("is_same_account", [True, False])
+def test_a_start_of_ours_is_like_the_process_of_the_others_where_they_started_it(
+    tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch, theirs: bool, is_same_account: bool
+) -> None:
+    bundle = make(tmp_path / "undo", server)
+    journal = bundle.journal()
+    journal.append(STARTED, {**asdict(HERE), "theirs": theirs})
+    original, now = of_earlier(), capture(os.getpid())
+    now = now if is_same_account else replace(now, uid=now.uid + 1)
+    monkeypatch.setattr(UndoBundle, "process_image", lambda _: original)
+    monkeypatch.setattr(server_process, "_postmaster", lambda _: HERE)
+    monkeypatch.setattr(server_process, "capture", lambda _: now)
+    before = Before.look(bundle, journal)
+    assert before.image == (now if theirs and is_same_account else original)
+    monkeypatch.setattr(server_process, "_postmaster", lambda _: None)
+    assert Before.look(bundle, journal).image == original, "of a server that is down nothing is looked at"

@@ -13,16 +13,16 @@ import pytest
 from test_apply_bundle import make
 
 from pgdyno.control import sighup
-from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RollbackError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
 from pgdyno.routes.route import Route
 from pgdyno.server.health import Health
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
-from pgdyno.undo import apply, comeback, hung, kernel_route, one_session, restore, watchdog
+from pgdyno.undo import apply, comeback, hung, kernel_route, one_session, restore, stopped, watchdog
 from pgdyno.undo.apply import Session
-from pgdyno.undo.bundle import DAMAGED_JOURNAL, UndoBundle
+from pgdyno.undo.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle
 from pgdyno.undo.comeback import Comeback
 from pgdyno.undo.server_process import Before
 from pgdyno.undo.watch_record import LOCK
@@ -190,3 +190,47 @@ def test_a_server_is_unhealthy_from_the_first_of_its_bad_answers_on(
         since = [dog._look().unhealthy_since for _ in answers]
     assert since == [None, 102.0, 102.0, 102.0, None, 106.0, None, None, 109.0]
     assert told == ["it cannot be asked: Too many open files"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_change_that_was_kept_is_put_back_where_it_is_meant(
+    bundle: UndoBundle, monkeypatch: pytest.MonkeyPatch, asked: bool, kept: bool
+) -> None:
+    """Who only wants what was left open back finds nothing to do, and so does a second one."""
+    bundle.journal().append(CLOSED, {"kept": kept})
+
+    def refuse(*_: object) -> None:
+        raise RollbackError("a newer one goes first")
+
+    monkeypatch.setattr(one_session, "restoring", lambda *_: nullcontext())
+    monkeypatch.setattr(restore.kept_change, "refuse_stale", refuse)
+    route = cast("Route", None)
+    with pytest.raises(RollbackError, match="a newer one") if asked and kept else nullcontext():
+        restored = restore.restore(bundle, postgres=NOBODY, control=None, route=route, kept=asked)
+        assert restored.already_closed
+
+
+def test_a_server_that_is_left_down_is_told_and_its_process_is_not_looked_at(
+    bundle: UndoBundle, put_back: Callable[..., restore.Restored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        comeback, "bring_back", lambda *_, **__: Comeback(restarted=False, left_down=True, notes=("n",))
+    )
+    monkeypatch.setattr(Before, "look", lambda *_: SimpleNamespace(like=lambda it: it))
+    restored = put_back(([], []), ([], []))
+    assert (restored.left_down, restored.restarted) == (True, False)
+    assert restored.notes == (stopped.LEFT_DOWN, "n")
+    (done,) = (one.data for one in bundle.reading().records if one.kind == CLOSED)
+    assert done["by"] == f"session; {stopped.LEFT_DOWN}"
+
+
+def test_a_restore_takes_the_time_between_two_moments(
+    bundle: UndoBundle, put_back: Callable[..., restore.Restored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_back(([], []), ([], ["it is not what it was"]))
+    moments = iter([100.0, 102.5])
+    monkeypatch.setattr(kernel_route, "put_back", lambda _: ([], []))
+    route = cast("Route", SimpleNamespace(put_back=tuple, leftovers=list))
+    restored = restore.restore(bundle, postgres=NOBODY, control=None, route=route, clock=lambda: next(moments))
+    assert restored.seconds == 2.5
