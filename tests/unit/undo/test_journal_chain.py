@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import RollbackError
-from pgdyno.undo.journal import Journal, JournalRecord, decode, encode, may_be_open
+from pgdyno.undo.journal import Journal, JournalRecord, decode, encode, may_be_open, read_journal
 
 json_values = st.recursive(
     st.none()
@@ -178,3 +178,11 @@ def test_the_sum_of_a_line_goes_by_all_lines_before_it() -> None:
     record = JournalRecord(3, 1.5, "intent", {})
     sums = {encode(record, chain)[1] for chain in ("", "a" * 64, "b" * 64)}
     assert len(sums) == 3
+
+
+def test_an_empty_line_is_damage_and_no_journal_has_no_valid_part(tmp_path: Path) -> None:
+    reading = decode(b"\n")
+    assert (reading.torn, reading.damage, reading.valid_bytes) == (False, "line 1 at byte 0 has a wrong checksum", 0)
+    reading = read_journal(tmp_path / "none")
+    assert (reading.records, reading.torn, reading.valid_bytes, reading.chain) == ((), False, 0, "")
+    assert "No such file" in str(reading.damage)
