@@ -118,8 +118,9 @@ def test_a_tune_survives_a_kill_of_its_runner_and_the_end_of_a_night(pgdyno_home
 @pytest.mark.requirement("R-EXP-10")
 def test_a_burner_disturbs_a_run_and_the_run_is_repeated(pgdyno_home):
     words = ["bench", *LOAD, "--foreign-cpu", "20"]
-    with burner(), RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home)) as bench:
-        first = until(lambda: finished(pgdyno_home, 1))
+    with RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home)) as bench:
+        with burner():
+            first = until(lambda: finished(pgdyno_home, 1))
         bench.communicate()
     assert bench.returncode in (0, 6)
     assert first.state in (TrialState.DISTURBED, TrialState.UNSTEADY)

@@ -21,7 +21,7 @@ from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli-studies")]
 
-ROWS = 200_000
+ROWS = 100_000
 CRIPPLED = "5000"
 """Of random_page_cost: the one row that a statement reads by its key is looked for among all of them."""
 FEW = ["--trials", "2", "--noise-runs", "3", "--pairs", "2", "3", "--only", "random_page_cost", "--reload-only"]
