@@ -40,17 +40,7 @@ pages:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/python tools/knob_docs.py --check
-	$(BIN)/python tools/sample_docs.py --check
-	$(BIN)/python tools/trace_docs.py --check
-	$(BIN)/python tools/guard_docs.py --check
-	$(BIN)/python tools/requirements_docs.py --check
-	$(BIN)/python tools/rule_docs.py --check
-	$(BIN)/python tools/advice_schema.py --check
-	$(BIN)/python tools/results_schema.py --check
-	$(BIN)/python tools/plan_schemas.py --check
-	$(BIN)/python tools/cli_docs.py --check
-	$(BIN)/python tools/man_page.py --check
+	$(BIN)/python tools/generated_pages.py --check
 	$(BIN)/python tools/vendor.py --check
 	$(BIN)/python tools/build_engine.py --lint
 
@@ -73,17 +63,7 @@ host: $(DEV) ## Run the tests that change this machine for a while, one after an
 	$(BIN)/pytest tests/host
 
 docs: $(DEV) ## Write the generated pages of docs/reference anew
-	$(BIN)/python tools/knob_docs.py
-	$(BIN)/python tools/sample_docs.py
-	$(BIN)/python tools/trace_docs.py
-	$(BIN)/python tools/guard_docs.py
-	$(BIN)/python tools/requirements_docs.py
-	$(BIN)/python tools/rule_docs.py
-	$(BIN)/python tools/advice_schema.py
-	$(BIN)/python tools/results_schema.py
-	$(BIN)/python tools/plan_schemas.py
-	$(BIN)/python tools/cli_docs.py
-	$(BIN)/python tools/man_page.py
+	$(BIN)/python tools/generated_pages.py
 
 fuzz: $(DEV) ## Give every verb 5,000 hostile lists of flags, and every reader 5,000 damaged files; SEED=7 for others
 	PGDYNO_TEST_CASES=5000 PGDYNO_TEST_SEED=$(SEED) $(BIN)/pytest -n $(JOBS) tests/unit/outside
