@@ -105,7 +105,8 @@ def _because(share: float, forced: bool, measured: int) -> str:
 
 def _lowered(name: str, found: Configuration, settings: Configuration, data: float | None) -> str:
     known = f"; the data are {bytes_text(data)}" if data is not None and name == "shared_buffers" else ""
-    return f"{name} is {settings[name]} and not {found[name]} as found: more is not expected to do anything{known}"
+    instead = f"{settings[name]} and not {found[name]}, as the search found it"
+    return f"{name} is {instead}: more is not expected to do anything{known}"
 
 
 def _data_bytes(search: Search) -> float | None:
