@@ -14,7 +14,7 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import HistogramRow, SampleRow
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
-from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.text import print_report, print_summary
@@ -181,3 +181,19 @@ def test_a_machine_that_never_gives_a_usable_run_ends_it():
     laboratory = SimulatedLaboratory(flat, disturbed=1.0)
     with pytest.raises(EnvironmentUnsuitable, match="could not be used"):
         run_noise(laboratory, budget_s=100.0, announce=lambda _: None)
+
+
+@pytest.mark.parametrize(("quiet", "made"), [(0, 3), (1, 10)])
+def test_a_machine_that_others_keep_busy_from_the_start_costs_three_runs_and_not_nine(quiet: int, made: int):
+    """Nine were made, 11 minutes of the usual length, and called three; where runs are there, others may leave."""
+    asked: list[TrialSpec] = []
+
+    def run(spec: TrialSpec) -> Trial:
+        asked.append(spec)
+        state = TrialState.COMPLETE if len(asked) <= quiet else TrialState.DISTURBED
+        return Trial(len(asked), "s", spec, state, Outcome(state, "foreign CPU"))
+
+    laboratory = SimpleNamespace(run=run, spent_s=1.0)
+    with pytest.raises(EnvironmentUnsuitable, match=f"^{made - quiet} runs in a row could not be used$"):
+        run_noise(laboratory, budget_s=100.0, announce=lambda _: None)
+    assert len(asked) == made

@@ -76,21 +76,29 @@ class Timing:
 def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[str], None]) -> list[Trial]:
     """Measure the server as it is again and again until the time is over, FEWEST_RUNS times at least.
 
-    Raises EnvironmentUnsuitable when runs in a row could not be used.
+    Raises EnvironmentUnsuitable when runs in a row could not be used: where others disturbed the first one and each of
+    its repetitions they stay, and there is nothing yet to lose.
     """
     runs: list[Trial] = []
-    lost = 0
+    lost = made = 0
+
+    def run(spec: TrialSpec) -> Trial:
+        nonlocal made
+        made += 1
+        return laboratory.run(spec)
+
     for block in range(1, 10_000):
-        trial = run_repeating(laboratory.run, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
+        trial = run_repeating(run, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
         lost = 0 if trial.state is TrialState.COMPLETE else lost + 1
-        if lost >= LOST_BLOCKS:
+        if lost >= (LOST_BLOCKS if runs or trial.state is not TrialState.DISTURBED else 1):
             raise EnvironmentUnsuitable(
-                f"{plural(lost, 'run')} in a row could not be used",
+                f"{plural(made, 'run')} in a row could not be used",
                 detail=trial.reason or None,
                 hint=hint_after({trial.state}),
             )
         if lost == 0:
             runs.append(trial)
+            made = 0
         if len(runs) >= FEWEST_RUNS and laboratory.spent_s * (block + 1) / block > budget_s:
             break
         left = max(0.0, budget_s - laboratory.spent_s) / 60
