@@ -87,6 +87,12 @@ def test_one_factor_a_step_in_the_order_of_dependencies():
 
 
 @pytest.mark.requirement("R-ADV-03")
+def test_the_command_of_a_plan_needs_the_flags_of_its_server():
+    """As it stood it was taken, and measured a sandbox."""
+    head = plan_text([WAL], known()).partition("version =")[0]
+    assert "pgdyno experiment --plan FILE, with the flags that name the server" in head
+
+
 def test_a_step_is_as_confident_as_the_finding_whose_figure_it_quotes():
     said = StatedEffect("More memory helps.", SOURCE)
     pool = replace(POOL, confidence=Confidence.UNKNOWN, effects=(said,))

@@ -57,7 +57,8 @@ def plan_text(findings: Sequence[Finding], inventory: Inventory) -> str:
     head = [
         "# An experiment plan of pgdyno: one factor per step; see docs/reference/plan.md.",
         "# The baseline is the server as it is: each step is measured against what was accepted before it.",
-        "# Review it, leave out what you do not want, then: pgdyno experiment --plan FILE",
+        "# Review it, leave out what you do not want, then",
+        "# pgdyno experiment --plan FILE, with the flags that name the server: without them it runs on a sandbox.",
         *(f"# left out: {' '.join(text.split())}" for text in left_out),
         f"version = {VERSION}",
         "",
