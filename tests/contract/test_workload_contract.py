@@ -172,10 +172,13 @@ def commits(target: Target, dbname: str) -> int:
     return int(str(rows[0]["xact_commit"]))
 
 
-def run(case: Case, dbname: str, directory: Path, measure_s: float = PLAN.measure_s) -> LoadResult:
+def paced(case: Case, measure_s: float) -> LoadPlan:
     rate = None if case.workload.spec().name == "replay" else RATE  # its trace says when
-    plan = replace(PLAN, measure_s=measure_s, rate=rate)
-    return case.workload.begin(case.target, dbname, plan, directory, instance=4).finish()
+    return replace(PLAN, measure_s=measure_s, rate=rate)
+
+
+def run(case: Case, dbname: str, directory: Path, measure_s: float = PLAN.measure_s) -> LoadResult:
+    return case.workload.begin(case.target, dbname, paced(case, measure_s), directory, instance=4).finish()
 
 
 def test_the_same_parameters_give_the_same_spec(case: Case) -> None:
@@ -236,7 +239,7 @@ def test_a_reset_gives_the_first_state_back(case: Case, tmp_path: Path) -> None:
 
 def test_terminate_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
     dbname = case.workload.reset(case.target, policy="never")
-    load = case.workload.begin(case.target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=60.0), tmp_path)
+    load = case.workload.begin(case.target, dbname, paced(case, 60.0), tmp_path)
     reading, deadline = None, time.monotonic() + 40
     while (reading is None or not reading.transactions) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -260,7 +263,7 @@ def test_terminate_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
 def test_a_load_that_is_told_that_its_time_is_over_ends_whole(case: Case, tmp_path: Path) -> None:
     """As at the end of its own time: no client is cut off in a transaction, and no line of the log is lost."""
     dbname = case.workload.reset(case.target, policy="never")
-    load = case.workload.begin(case.target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=60.0), tmp_path)
+    load = case.workload.begin(case.target, dbname, paced(case, 60.0), tmp_path)
     series, deadline = None, time.monotonic() + 40
     while (series is None or not series.counts.sum()) and time.monotonic() < deadline:
         time.sleep(0.2)
