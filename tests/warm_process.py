@@ -32,6 +32,8 @@ from pgdyno.owner.account import Account, become
 from pgdyno.owner.parent import PARENT
 from templates import FOLDER, empty_store, use_templates
 
+LEADERS = ("watchdog", "worker", "verb", "load", "launch")
+"""What has a session and a group of its own, as the real ones are started."""
 _IDLE = 20
 """Half seconds without a worker after which a run of pytest is taken for killed."""
 
@@ -82,12 +84,24 @@ def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
     if not head:
         return None
     *standard, asks = given
-    request = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    try:
+        program, *rest = json.loads(connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
+    except ValueError:  # who asked was killed meanwhile
+        for number in given:
+            os.close(number)
+        return None
+    leads, its = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _be(standard, *json.loads(request))
-    for number in standard:
+        if program in LEADERS:
+            os.setsid()
+        os.close(its)
+        os.close(leads)
+        _be(standard, program, *rest)
+    for number in (*standard, its):
         os.close(number)
+    os.read(leads, 1)  # until it leads its session, or is gone: who signals its group at once would miss it
+    os.close(leads)
     told = socket.socket(fileno=asks)
     with suppress(OSError):  # who asked was killed meanwhile
         told.sendall(pid.to_bytes(8, "big"))
@@ -108,17 +122,14 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
     code = 1
     try:
         if program == "watchdog":
-            os.setsid()
             _rename(sys.executable, "-m", "pgdyno.undo.watchdog", *words)
             code = import_module("pgdyno.undo.watchdog").main(words)
         elif program == "worker":
-            os.setsid()
             root = str(Path(worker.__file__).parents[2])
             _rename(sys.executable, "-I", "-S", "-c", worker.BOOT, root, "3", words[0], last=str(os.getppid()))
             _work(words[0], int(words[1]))
             code = 0
         elif program == "verb":
-            os.setsid()
             _rename(sys.executable, "-m", "pgdyno", *words)
             sys.argv = ["pgdyno", *words]
             asks = os.environ.pop(PARENT, None)
@@ -127,7 +138,6 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
             import_module("pgdyno.cli.main").main()
         elif program == "load":
             asks, module, *own = words
-            os.setsid()
             _rename(sys.executable, "-m", module, *own)
             if not _end_with(int(asks), signal.SIGTERM):
                 raise SystemExit(f"{asks}, whose load this is, is gone")
@@ -135,7 +145,6 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
             main = import_module(module).main
             code = main(own) if main.__code__.co_argcount else main()
         elif program == "launch":
-            os.setsid()
             try:
                 launch.main(words)
                 code = 0
