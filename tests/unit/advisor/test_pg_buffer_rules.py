@@ -200,7 +200,7 @@ def test_small_cache_is_flagged_from_hits_and_evictions():
     counters = Statistics(Window(10, "sampled"), hit_ratio=0.62, evictions_s=9000.0, blocks_read_s=9100.0)
     finding = finding_of("buffer-cache-small", make_case(server=server, statistics=counters))
     assert (finding.answer, finding.severity) == (Answer.FINDING, Severity.WARNING)
-    assert "5,000 to 10,000 buffers a second were evicted" in " ".join(finding.evidence)
+    assert "Buffers evicted to make room: 5,000 to 10,000 a second" in " ".join(finding.evidence)
     good = Statistics(Window(10, "sampled"), hit_ratio=0.99)
     assert finding_of("buffer-cache-small", make_case(server=server, statistics=good)).answer is Answer.OK
 

@@ -253,13 +253,11 @@ def buffer_cache_small(case: Case) -> Judgement:
         f"{percent_text(hit, 1)} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "
         f"{percent_text(current / memory, 1)} of {bytes_text(memory)}."
     ]
-    mean = " on average since the statistics were reset, idle times included" if numbers.window.is_mean_of_all else ""
+    mean = " (mean since the statistics were reset, idle times included)" if numbers.window.is_mean_of_all else ""
     if not isinstance(numbers.evictions_s, Unknown):
-        evidence.append(f"{rate_text(numbers.evictions_s)} buffers a second were evicted to make room{mean}.")
+        evidence.append(f"Buffers evicted to make room{mean}: {rate_text(numbers.evictions_s)} a second.")
     if not isinstance(numbers.blocks_read_s, Unknown):
-        evidence.append(
-            f"{rate_text(numbers.blocks_read_s)} blocks a second came from outside of shared_buffers{mean}."
-        )
+        evidence.append(f"Blocks read into shared_buffers{mean}: {rate_text(numbers.blocks_read_s)} a second.")
     planned_bytes = planned(case, "shared_buffers")
     return Fires(
         current=f"shared_buffers = {shown(case, 'shared_buffers')}",
