@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.types import TypeEngine
 
 from pgdyno.model.record import CheckRecord, ClientRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.sample_tables import TABLES
@@ -36,6 +37,7 @@ ID_LIMIT = 1 << 63
 """Ids are below: a number from here on is none, and no driver takes it."""
 _ID = BigInteger().with_variant(Integer, "sqlite")
 _JSON = JSON(none_as_null=True)
+_ColumnType = TypeEngine[Any] | type[TypeEngine[Any]]
 _TYPES: dict[Kind, Double[float] | BigInteger | Text] = {
     "float": Double(),
     "int": BigInteger(),
@@ -43,12 +45,12 @@ _TYPES: dict[Kind, Double[float] | BigInteger | Text] = {
 }
 
 
-def _filled(kind: Any, *names: str) -> list[Column[Any]]:  # noqa: ANN401 - a type of SQLAlchemy, or its class
+def _filled(kind: _ColumnType, *names: str) -> list[Column[Any]]:
     """Return columns of one type that are never NULL."""
     return [Column(name, kind, nullable=False) for name in names]
 
 
-def _open(kind: Any, *names: str) -> list[Column[Any]]:  # noqa: ANN401 - as above
+def _open(kind: _ColumnType, *names: str) -> list[Column[Any]]:
     """Return columns of one type that may be NULL."""
     return [Column(name, kind) for name in names]
 
