@@ -11,8 +11,8 @@ known of the mutant, which is listed too and counts for neither side.
 Hours of one core: part of `make nightly`. Exits with 1 when more than a tenth survived.
 
 A push takes a few with `--sample`, beside the unit tests themselves, and only against the tests that import the file:
-the rest of a room takes up to 40 s of CPU for each that they do not find out. Who survives them is
-listed in its summary, and fails nothing, because the draw seldom meets what the push has changed.
+the rest of a room takes up to 40 s of CPU for each that they do not find out. Who survives them is listed in its
+summary, and fails nothing, because the draw seldom meets what the push has changed.
 """
 
 from __future__ import annotations
