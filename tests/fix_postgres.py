@@ -165,14 +165,30 @@ def sandbox18(server_home: Path) -> Iterator[Sandbox]:
     sandbox.destroy()
 
 
+@pytest.fixture(scope="session")
+def shared_servers(server_home: Path) -> Iterator[Callable[[str], Sandbox]]:
+    """Start a sandbox of a build when it is first asked for; it runs until the end of this session.
+
+    In a random order tests of two builds alternate: each turn would make a server anew.
+    """
+    made: dict[str, Sandbox] = {}
+
+    def running(build: str) -> Sandbox:
+        if build not in made:
+            bin_dir = find_build(build)
+            made[build] = Sandbox.open_or_create(f"shared-{build}", bin_dir=bin_dir, root=server_home)
+            made[build].start()
+        return made[build]
+
+    yield running
+    for sandbox in made.values():
+        sandbox.destroy()
+
+
 @pytest.fixture(scope="session", params=BUILDS)
-def any_postgres(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Sandbox]:
+def any_postgres(request: pytest.FixtureRequest, shared_servers: Callable[[str], Sandbox]) -> Sandbox:
     """A running sandbox of every build that is here, shared by the tests of this session."""
-    bin_dir = find_build(request.param)
-    sandbox = Sandbox.open_or_create(f"shared-{request.param}", bin_dir=bin_dir, root=server_home)
-    sandbox.start()
-    yield sandbox
-    sandbox.destroy()
+    return shared_servers(request.param)
 
 
 @pytest.fixture

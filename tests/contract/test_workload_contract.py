@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 
-from fix_postgres import find_build
 from made_trace import INIT, made_trace
 from pgdyno.model.trial import LoadPlan
 from pgdyno.sandbox.sandbox import Sandbox
@@ -55,27 +54,12 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def server15(server_home: Path) -> Iterator[Callable[[], Sandbox]]:
-    made: list[Sandbox] = []
-
-    def start() -> Sandbox:
-        if not made:
-            made.append(Sandbox.open_or_create("contract15", bin_dir=find_build("debian-15"), root=server_home))
-            made[0].start()
-        return made[0]
-
-    yield start
-    for sandbox in made:
-        sandbox.destroy()
-
-
-@pytest.fixture(scope="module")
-def used(sandbox18: Sandbox) -> Iterator[list[Workload]]:
-    """The workloads that left databases on the shared server."""
-    workloads: list[Workload] = []
-    yield workloads
-    for workload in workloads:
-        workload.drop(sandbox18.target(), template=True)
+def cases() -> Iterator[dict[object, Case]]:
+    """The workloads that left databases on the shared servers."""
+    prepared: dict[object, Case] = {}
+    yield prepared
+    for one in prepared.values():
+        one.workload.drop(one.target, template=True)
 
 
 @pytest.fixture(scope="module")
@@ -87,24 +71,22 @@ def runs() -> dict[object, Run]:
 def case(
     request: pytest.FixtureRequest,
     sandbox18: Sandbox,
-    server15: Callable[[], Sandbox],
+    shared_servers: Callable[[str], Sandbox],
     server_home: Path,
-    used: list[Workload],
+    cases: dict[object, Case],
 ) -> Case:
+    if request.param in cases:
+        return cases[request.param]
     name, build = request.param
     parameters: dict[str, str | int] = dict(SMALL[name])
+    target = sandbox18.target() if build == "embedded-18" else shared_servers(build).target()
     if name == "custom":
         parameters |= custom_files(server_home)
     if name == "replay":
-        parameters |= replay_files(server_home, sandbox18.target())
+        parameters |= replay_files(server_home, target)
     workload = make_workload(name, parameters)
-    if build == "embedded-18":
-        target = sandbox18.target()
-        used.append(workload)
-    else:
-        target = server15().target()
     workload.prepare(target, progress=lambda text: None)
-    return Case(workload, target)
+    return cases.setdefault(request.param, Case(workload, target))
 
 
 @pytest.fixture
