@@ -157,6 +157,7 @@ class Browser:
         if self._reader is None or self._reader not in self._pages:
             self._reader = self.page().session
         used = self._pages[self._reader]
+        used.call("Page.bringToFront")  # a tab that another one hides draws no frames
         used.visit("about:blank")  # what the page before had still to say is heard by its own
         self._pages[self._reader] = Page(self, self._reader)
         return self._pages[self._reader]

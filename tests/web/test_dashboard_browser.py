@@ -61,7 +61,7 @@ def serving(home: Path, *more: str) -> Iterator[Served]:
 
 
 def opened(browser: Browser, url: str, **more: int | bool) -> Page:
-    page = browser.page()
+    page = browser.reader()
     page.visit(url, **more)  # type: ignore[arg-type]
     return page
 
@@ -114,7 +114,7 @@ def test_the_token_is_asked_for_and_taken(browser: Browser, pgdyno_home: Path, t
             urllib.request.urlopen(served.url, timeout=20)
         assert refused.value.code == 401
         refused.value.close()
-        page = browser.page()
+        page = browser.reader()
         page.visit(served.url)
         assert "asks for its token" in page.evaluate("document.body.innerText")
         page.evaluate(f'document.getElementById("token").value = {token_file.read_text().strip()!r}')

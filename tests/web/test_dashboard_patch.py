@@ -64,7 +64,7 @@ def moving(pgdyno_home: Path) -> Iterator[tuple[Moving, str]]:
 
 def visited(browser: Browser, moving: Moving, url: str, **size: int) -> Page:
     moving.step()
-    page = browser.page()
+    page = browser.reader()
     page.visit(url, **size)
     page.wait_for('document.querySelectorAll(".running canvas").length === 7')
     return page
@@ -159,7 +159,7 @@ def test_a_study_that_ended_without_a_verdict_is_called_by_its_name(
 ) -> None:
     study, url = moving
     study.store.update_study(STUDY, state=StudyState.FAILED)
-    page = browser.page()
+    page = browser.reader()
     page.visit(url)
     assert page.evaluate('document.querySelector("#alerts a").textContent') == "the winter tune"
     assert page.evaluate('document.querySelector("#studies a").textContent') == "the winter tune"

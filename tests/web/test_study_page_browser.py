@@ -63,7 +63,7 @@ def test_the_page_of_a_replay_moves_and_becomes_that_of_its_end(
 ) -> None:
     study, url = replayed
     study.step()
-    page = browser.page()
+    page = browser.reader()
     page.visit(f"{url}studies/{STUDY}", width=width, dark=dark)
     page.wait_for("document.querySelectorAll('#running canvas').length === 7")
     shown = page.evaluate(TEXT)
