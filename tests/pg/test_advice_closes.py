@@ -14,6 +14,8 @@ from pgdyno.sandbox.sandbox import Sandbox
 from server_image import eventually
 
 pytestmark = pytest.mark.pg
+MEASURED_AT_MOST = 5
+"""Times that WAL is written: in the first seconds of a busy machine it may be too uneven to tell a rate."""
 
 
 def write_wal(sandbox: Sandbox, checkpoints: int) -> None:
@@ -43,8 +45,11 @@ def test_max_wal_size_closes_when_its_value_is_in_force(
     postgres.execute("ALTER SYSTEM SET max_wal_size = '32MB'")
     postgres.execute("ALTER SYSTEM SET checkpoint_timeout = '30s'")
     postgres.execute("SELECT pg_reload_conf()")
-    write_wal(sandbox, 5)
-    before = findings(tmp_path, dsn)["max-wal-size"]
+    for _ in range(MEASURED_AT_MOST):
+        write_wal(sandbox, 5)
+        before = findings(tmp_path, dsn)["max-wal-size"]
+        if before["answer"] != "unknown":
+            break
     assert before["answer"] == "finding", before
     (change,) = before["changes"]
     postgres.execute("CHECKPOINT")  # one that WAL has asked for already would complain behind the change

@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DATABASE = "advised"
 WRITING = ("-f", str(SEGMENTS), "-R", "6")
 SEGMENT = 16 << 20
+WINDOWS_AT_MOST = 5
 
 
 def pgbench(target: Target, *words: str) -> None:
@@ -69,6 +70,18 @@ def under_load(target: Target, rule: str, *words: str) -> Finding:
     return next(finding for finding in advise(inventory, found, shipped_rules()) if finding.rule == rule)
 
 
+def found_under_load(target: Target, rule: str, *words: str) -> Finding:
+    """Return what a rule says of the first window in which it finds something, or else of the last one.
+
+    In two seconds a busy machine may write too little WAL to start two checkpoints, or read too little to miss a cache.
+    """
+    for _ in range(WINDOWS_AT_MOST):
+        finding = under_load(target, rule, *words)
+        if finding.answer is Answer.FINDING:
+            break
+    return finding
+
+
 def is_hinted_with(sandbox: Sandbox, knob: str, value: str) -> bool:
     """Put a value in force by a reload and return whether the log hints at max_wal_size under load after it."""
     target = sandbox.target()
@@ -76,7 +89,12 @@ def is_hinted_with(sandbox: Sandbox, knob: str, value: str) -> bool:
     target.postgres.execute("CHECKPOINT")
     seen = sandbox.log_file.stat().st_size
     pgbench(target, *WRITING, "-T", "3")
-    return "too frequently" in sandbox.log_file.read_text(errors="replace")[seen:]
+    return is_hinted(sandbox, seen)
+
+
+def is_hinted(sandbox: Sandbox, seen: int) -> bool:
+    """Tell whether the log says behind the first `seen` bytes that checkpoints come too frequently."""
+    return b"too frequently" in sandbox.log_file.read_bytes()[seen:]
 
 
 @pytest.mark.requirement("R-PG-03", "R-PG-08", "R-PG-09", "CON-18")
@@ -86,7 +104,10 @@ def test_hint_is_found_and_a_reload_ends_it(any_postgres: Sandbox) -> None:
         configure(target, max_wal_size="32MB", min_wal_size="32MB", log_checkpoints="on", checkpoint_timeout="30s")
         make_database(target, scale=1)
         started = target.postgres.fetch("SELECT pg_postmaster_start_time()::text AS at")
-        finding = under_load(target, "max-wal-size", *WRITING)
+        seen = any_postgres.log_file.stat().st_size
+        with pgbench_beside(target, DATABASE, *WRITING):
+            eventually(lambda: is_hinted(any_postgres, seen), "the hint of the log")
+        finding = found_under_load(target, "max-wal-size", *WRITING)
         assert (finding.answer, finding.cost) == (Answer.FINDING, Cost.RELOAD)
         assert any("checkpoints are occurring too frequently" in text for text in finding.evidence)
         hinted = True
@@ -95,7 +116,7 @@ def test_hint_is_found_and_a_reload_ends_it(any_postgres: Sandbox) -> None:
             hinted = is_hinted_with(any_postgres, change.knob, change.value)
             if not hinted:
                 break
-            finding = under_load(target, "max-wal-size", *WRITING)
+            finding = found_under_load(target, "max-wal-size", *WRITING)
         assert not hinted
         assert target.postgres.fetch("SELECT pg_postmaster_start_time()::text AS at") == started
     finally:
@@ -114,8 +135,7 @@ def test_buffers_of_1mb_are_too_small_for_reads(make_sandbox: Callable[..., Sand
     configure(target, shared_buffers="1MB")
     sandbox.stop()
     sandbox.start()
-    answers = (under_load(sandbox.target(), "buffer-cache-small", "-f", str(scan)).answer for _ in range(5))
-    assert any(answer is Answer.FINDING for answer in answers)  # on a busy machine a window may have too few reads
+    assert found_under_load(sandbox.target(), "buffer-cache-small", "-f", str(scan)).answer is Answer.FINDING
 
 
 def since_checkpoint(target: Target) -> int:
