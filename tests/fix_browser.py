@@ -81,8 +81,12 @@ class Page:
         self.visit(path.as_uri(), width=width, height=height, dark=dark)
 
     def visit(self, url: str, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Load a page by its URL and wait until it is loaded and two frames have been drawn."""
+        """Load a page by its URL and wait until it is loaded and two frames have been drawn.
+
+        A tab behind another one draws none, and would be waited for until the end of patience.
+        """
         self.url, self.loaded = url, False
+        self.call("Page.bringToFront")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])

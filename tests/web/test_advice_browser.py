@@ -40,6 +40,13 @@ def test_advice_is_drawn_and_breaks_no_rule(browser: Browser, advice_page: Path,
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_tab_behind_another_one_is_brought_to_the_front_and_draws(browser: Browser, advice_page: Path) -> None:
+    """What tests of other files open lies before the tab that all readers share, in whatever order they run."""
+    browser.reader()
+    browser.page()
+    assert opened(browser, advice_page).evaluate("document.visibilityState") == "visible"
+
+
 def test_bars_are_of_the_height_of_their_figures(browser: Browser, advice_page: Path) -> None:
     page = opened(browser, advice_page)
     # the widest run of the bars' colour in each row of pixels: 35 %, 7 to 12 %, 2 %
