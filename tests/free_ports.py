@@ -11,7 +11,8 @@ import os
 import socket
 
 FIRST, EACH = 20_000, 1_000
-_next = itertools.count(os.getpid())
+_next = itertools.count(97 * os.getpid())
+"""Two runs that are begun together, each with a first worker, have numbers side by side: their ports are far apart."""
 
 
 def free_ports(count: int) -> list[int]:
