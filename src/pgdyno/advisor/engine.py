@@ -61,7 +61,17 @@ def advise(
 
 
 def judge(rule: Rule, case: Case) -> Judgement:
-    """Return what a rule says of a case; a fact that is missing is an answer, not an error."""
+    """Return what a rule says of a case; a fact that is missing is an answer, not an error.
+
+    What an idle server did not show is missing too: a load may.
+    """
+    said, load = _judged(rule, case), case.evidence.workload
+    if isinstance(said, InOrder) and said.of_load and isinstance(load, NoLoad):
+        return CannotTell(f"what a load would show is unknown ({load.reason})")
+    return said
+
+
+def _judged(rule: Rule, case: Case) -> Judgement:
     try:
         reason = why_not(rule.scope, case)
         if reason is not None:

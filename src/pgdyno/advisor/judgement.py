@@ -34,10 +34,14 @@ class Fires:
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
-    """The target is as the rule wants it; `reason` says with which figures."""
+    """The target is as the rule wants it; `reason` says with which figures.
+
+    `of_load`: nothing was seen of what the rule looks for while a load ran. Where none ran, that says nothing.
+    """
 
     reason: str
     resolutions: tuple[Resolution, ...] = ()
+    of_load: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def heavy_images(case: Case) -> HeavyImages | InOrder | CannotTell:
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
     most = f"Full-page images are at most {percent_text(share)} of the WAL"
     if little is not None:
-        return InOrder(f"{most}, but {little}.")
+        return InOrder(f"{most}, but {little}.", of_load=True)
     if share < _HEAVY_IMAGES:
         return InOrder(f"{most}.")
     said = f"Full-page images are up to {percent_text(share)} of the WAL in the window ({_IMAGES_COUNTED})."
@@ -160,6 +160,12 @@ def wal_rate(case: Case) -> WalRate | None:
     if isinstance(rate, Unknown) or rate <= 0:
         return None
     return WalRate(rate, case.evidence.wal_rate_source or "the window")
+
+
+def no_rate(case: Case) -> Missing:
+    """Return what to raise where `wal_rate` finds none."""
+    rate = case.evidence.wal_rate_bytes_s
+    return Missing("the WAL rate", rate.reason if isinstance(rate, Unknown) else "no WAL was written in the window")
 
 
 def pressure_by_rate(case: Case, rate: WalRate) -> str | None:

@@ -105,7 +105,7 @@ def shared_processors(case: Case) -> Judgement:
             severity=Severity.NOTE,
         )
     word = "dedicated" if shared is False else "hardly shared"
-    return InOrder(f"The processors are {word}{'; ' + taken if taken else ''}.")
+    return InOrder(f"The processors are {word}{'; ' + taken if taken else ''}.", of_load=shared is not False)
 
 
 def page_size(case: Case) -> Judgement:

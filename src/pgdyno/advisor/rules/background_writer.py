@@ -20,11 +20,11 @@ def background_writer(case: Case) -> Judgement:
     text = f"The background writer stopped {stopped} times at {name} = {shown(case, name)} in the window."
     rounds = numbers.window.seconds / max(case.number("bgwriter_delay"), 0.01)
     if stopped < FULL_TIMES or case.number(name) <= 0:
-        return InOrder(text)
+        return InOrder(text, of_load=True)
     if stopped < OF_THE_ROUNDS * rounds:
         if numbers.window.is_mean_of_all:  # of the busy rounds it may be a large share
             raise Missing(f"in which share of its rounds at load the background writer stops at {name}", MEAN_OF_ALL)
-        return InOrder(text)
+        return InOrder(text, of_load=True)
     delay = written(case, "bgwriter_delay", case.number("bgwriter_delay") / 2)
     multiplier = f"{2 * case.number('bgwriter_lru_multiplier'):g}"
     return proposes(

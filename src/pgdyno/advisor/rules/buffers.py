@@ -234,20 +234,23 @@ def buffer_cache_small(case: Case) -> Judgement:
     work = working_set_of(case)
     if hit >= LOW_HIT_RATIO:
         return InOrder(
-            f"{percent_text(hit, 1)} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}."
+            f"{percent_text(hit, 1)} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}.",
+            of_load=True,
         )
     few = _only_filled(numbers, current)
     if few is not None:
-        return InOrder(f"{percent_text(hit, 1)} of the blocks were found in shared_buffers, but {few}.")
+        return InOrder(f"{percent_text(hit, 1)} of the blocks were found in shared_buffers, but {few}.", of_load=True)
     if work is not None and work.kind in SMALL_SHARES and current >= NEAR * SMALL_SHARES[work.kind] * memory:
         return InOrder(
             f"{percent_text(hit, 1)} of the blocks were found in shared_buffers, but the working set {work.kind}: "
-            "the page cache holds more of it."
+            "the page cache holds more of it.",
+            of_load=True,
         )
     size = _database_bytes(case)
     if current >= memory / 4 or (size is not None and current >= size):
         return InOrder(
-            f"{percent_text(hit, 1)} of the blocks were found, and shared_buffers has its share of the memory."
+            f"{percent_text(hit, 1)} of the blocks were found, and shared_buffers has its share of the memory.",
+            of_load=True,
         )
     evidence = [
         f"{percent_text(hit, 1)} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "

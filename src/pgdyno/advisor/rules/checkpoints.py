@@ -25,6 +25,7 @@ from pgdyno.advisor.wal_pressure import (
     cycles,
     heavy_images,
     is_of_earlier_size,
+    no_rate,
     power_of_two,
     pressure_by_rate,
     pressure_of,
@@ -49,7 +50,9 @@ def max_wal_size(case: Case) -> Judgement:
     if not pressure:
         unseen = checkpoints_unseen(case)
         if unseen is None:
-            return InOrder(f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough.")
+            text = f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough."
+            log = case.evidence.log
+            return InOrder(text, of_load=isinstance(log, Unknown) or not log.starts)
         if rate is None:
             raise Missing("why checkpoints start", _unseen(case, unseen))
         return _by_rate_alone(case, current, rate, unseen)
@@ -208,7 +211,7 @@ def checkpoint_timeout(case: Case) -> Judgement:
         )
     rate = wal_rate(case)
     if rate is None:
-        raise Missing("the WAL rate", "no window was measured, and the log shows no distances")
+        raise no_rate(case)
     target = planned(case, "checkpoint_completion_target")
     needed = power_of_two(wanted_bytes(rate.bytes_s, LONG_TIMEOUT_S, target, case.server.major))
     size, where, doubts = wal_file_system(case)
@@ -287,7 +290,7 @@ def recovery_time(case: Case) -> Judgement:
     """Warn where a crash recovery would replay more than half an hour of the load's WAL."""
     size, rate = planned(case, "max_wal_size"), wal_rate(case)
     if rate is None:
-        raise Missing("the WAL rate", "no window was measured, and the log shows no distances")
+        raise no_rate(case)
     seconds = min(
         size / rate.bytes_s,
         planned(case, "checkpoint_timeout") * (1 + planned(case, "checkpoint_completion_target")),

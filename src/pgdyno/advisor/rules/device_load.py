@@ -38,7 +38,7 @@ def device_queueing(case: Case) -> Judgement:
     judged = [state for state in states if state.state is not DeviceLoad.UNKNOWN]
     if not judged:
         return CannotTell("queues and waits are unknown (the samples have neither aqu-sz nor await)")
-    return InOrder(" ".join(state.sentence for state in judged), decided)
+    return InOrder(" ".join(state.sentence for state in judged), decided, of_load=True)
 
 
 def wal_device_reads(case: Case) -> Judgement:
@@ -51,7 +51,7 @@ def wal_device_reads(case: Case) -> Judgement:
     share = reads / (reads + writes) if reads + writes else 0.0
     said = f"{row.device}, below {wal.path}: {rate_text(reads)} reads and {rate_text(writes)} writes a second."
     if share <= SIGNIFICANT_READS or reads < DISK_READS_S:
-        return InOrder(said)
+        return InOrder(said, of_load=True)
     evidence = [said]
     standbys = known(case.server.standbys, "the number of standbys")
     if standbys:

@@ -42,7 +42,8 @@ def hot_tables(case: Case) -> Judgement:
     waiting = [i for i in ranked if not tables[i].tablespace]
     if not ranked:
         top = max(led, default=(0.0, -1))[0]
-        return InOrder(f"No table makes up half of the I/O or of the growth; the most is {percent_text(top)}.")
+        text = f"No table makes up half of the I/O or of the growth; the most is {percent_text(top)}."
+        return InOrder(text, of_load=True)
     if not waiting:
         return InOrder(f"{tables[ranked[0]].name} dominates and lies in tablespace {tables[ranked[0]].tablespace}.")
     table = tables[waiting[0]]

@@ -105,9 +105,8 @@ def work_mem(case: Case) -> Judgement:
         return CannotTell(f"{reason}; it is set apart for {'; '.join(apart)}" if apart else reason)
     if spills is None:
         words = f" It is set apart for {'; '.join(apart)}." if apart else ""
-        return InOrder(
-            f"work_mem = {shown(case, 'work_mem')}: no temporary files worth a change were seen.{words}", decided
-        )
+        text = f"work_mem = {shown(case, 'work_mem')}: no temporary files worth a change were seen.{words}"
+        return InOrder(text, decided, of_load=not _is_logged(case))
     return _more(case, current, spills, formula, decided)
 
 
@@ -182,10 +181,15 @@ def _spills(case: Case) -> float | None:
         traffic, spilled = Unknown(missing.reason), 0.0
     if not isinstance(traffic, Unknown):
         return 0.0 if spilled >= SPILLED_BYTES else None
-    if not isinstance(log, Unknown) and number_or(case, "log_temp_files", -1) >= 0:
+    if _is_logged(case):
         return None
     of_log = log.reason if isinstance(log, Unknown) else "log_temp_files is off, so that the log names none"
     raise Missing("the size of temporary files", f"{of_log}; {traffic.reason}")
+
+
+def _is_logged(case: Case) -> bool:
+    """Tell whether the log, which reaches further back than a window, would name temporary files."""
+    return not isinstance(case.evidence.log, Unknown) and number_or(case, "log_temp_files", -1) >= 0
 
 
 def _room(case: Case, sessions: float) -> float:

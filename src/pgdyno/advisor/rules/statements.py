@@ -32,7 +32,7 @@ def statements_first(case: Case) -> Judgement:
     least = _least_ms(case)
     heavy = sorted((one for one in statements if _inefficient(one, least)), key=lambda one: -one.time_share)
     if not heavy:
-        return InOrder("No statement takes a quarter of the time with slow calls, spills or many reads.")
+        return InOrder("No statement takes a quarter of the time with slow calls, spills or many reads.", of_load=True)
     share = sum(one.time_share for one in heavy)
     return Fires(
         current=f"{len(heavy)} statement{'s take' if len(heavy) > 1 else ' takes'} {percent_text(share)} of the time",
@@ -87,7 +87,7 @@ def tiny_requests(case: Case) -> Judgement:
     rate = counted.calls_s
     few = counted.calls < TINY_CALLS if isinstance(rate, Unknown) else rate < TINY_CALLS_S
     if counted.calls_share < TINY_SHARE or few:
-        return InOrder(f"{fact}: they do not dominate.")
+        return InOrder(f"{fact}: they do not dominate.", of_load=True)
     per_second = "" if isinstance(rate, Unknown) else f", {rate_text(rate)} a second"
     return _tiny(
         counted.calls_share,
@@ -111,7 +111,8 @@ def _tiny_of_list(case: Case) -> Judgement:
     tiny = [one for one in statements if one.mean_ms < TINY_MS and one.rows_per_call <= TINY_ROWS]
     calls = sum(one.calls for one in tiny)
     if total == 0 or calls / total < TINY_SHARE or not _many(case, calls):
-        return InOrder(f"{calls} of {total} calls are tiny (below {TINY_MS:g} ms, one row): they do not dominate.")
+        text = f"{calls} of {total} calls are tiny (below {TINY_MS:g} ms, one row): they do not dominate."
+        return InOrder(text, of_load=True)
     return _tiny(
         calls / total,
         f"{calls} of {total} calls take less than {TINY_MS:g} ms and touch one row: the round trip costs more than "

@@ -49,9 +49,9 @@ def swapping(case: Case) -> Judgement:
     out = "" if isinstance(host.swap_out_bytes_s, Unknown) else f", {bytes_rate_text(host.swap_out_bytes_s)} out"
     figures = f"{bytes_rate_text(rate)} a second were swapped in{out}."
     if rate == 0:
-        return InOrder(f"Nothing was swapped in over {host.window.seconds:.0f} s.")
+        return InOrder(f"Nothing was swapped in over {host.window.seconds:.0f} s.", of_load=True)
     if (read := rate * host.window.seconds) < SWAPPED_BYTES:
-        return InOrder(f"Only {bytes_text(read)} were swapped in over {host.window.seconds:.0f} s.")
+        return InOrder(f"Only {bytes_text(read)} were swapped in over {host.window.seconds:.0f} s.", of_load=True)
     evidence = [figures]
     try:
         buffers, memory = case.number("shared_buffers"), known(case.host.memory.limit_bytes, "the memory limit")

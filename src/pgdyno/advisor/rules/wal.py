@@ -37,7 +37,7 @@ def wal_buffers(case: Case) -> Judgement:
         return InOrder(f"{text}.", (Resolution("CON-21", f"Silent: {text}, and 16MB would change nothing."),))
     full = _full(case)
     if full is not None and full < FULL_TIMES:
-        return InOrder(f"{text}, and it was full {plural(full)} in the window.")
+        return InOrder(f"{text}, and it was full {plural(full)} in the window.", of_load=True)
     if not writes(case):
         return InOrder(f"{text}, and the load hardly writes.")
     seen = () if full is None else (f"It was full {full} times in the window, and sessions had to write it out.",)

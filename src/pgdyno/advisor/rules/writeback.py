@@ -87,7 +87,7 @@ def write_bursts(case: Case) -> Judgement:
     variation = known(host.write_variation, "the variation of the write rate")
     figures = burst_sentences(case)
     if not is_burst(peak, variation):
-        return InOrder(" ".join(figures))
+        return InOrder(" ".join(figures), of_load=True)
     ram = case.host.memory.ram_bytes
     causes = []
     if not isinstance(ram, Unknown) and not isinstance(case.host.kernel.sysctls, Unknown):
