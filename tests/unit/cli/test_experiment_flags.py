@@ -118,3 +118,17 @@ def test_for_what_is_accepted_there_is_a_rule(confidence):
     assert len(critical_values(2, 4, confidence)) == 3
     with pytest.raises(UsageError, match="not possible"):
         critical_values(2, PAIRS.max + 1, confidence)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["experiment", "--ab", "A.conf", "--json"], "'--ab': it takes 2 words, and --json is a flag itself"),
+        (["experiment", "--ab", "-w", "A.conf"], "'--ab': it takes 2 words, and -w is a flag itself"),
+        (["advise", "--output", "--store=x"], "'--output': it takes one word, and --store=x is a flag itself"),
+        (["experiment", "--ab", "./--json", "./-w"], 'file "--json" cannot be read'),
+    ],
+)
+def test_a_flag_takes_no_other_flag_for_its_value(words, said):
+    done = CliRunner().invoke(command, words)
+    assert said in f"{done.output}{done.exception}"

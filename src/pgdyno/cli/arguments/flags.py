@@ -167,7 +167,24 @@ def _params(kind: type[Flags]) -> Iterator[click.Parameter]:
             settings = {"multiple": True, **settings}
         else:
             settings = {**needed, "nargs": len(parts), "show_default": "default" in settings, **settings}
-        yield click.Option([name, *given], **settings)
+        yield _Option([name, *given], **settings)
+
+
+class _Option(click.Option):
+    """An option that takes no flag of its verb for its value: what is typed after `--ab A.conf` is often the next one.
+
+    A file of such a name is `./--json`.
+    """
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401 - as of click
+        """Return the value as its type. Raises BadParameter where a word of it is a flag."""
+        words = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+        names = {name for one in ctx.command.get_params(ctx) for name in (*one.opts, *one.secondary_opts)}
+        for word in words:
+            if isinstance(word, str) and word.startswith("-") and word.partition("=")[0] in names:
+                wanted = "one word" if self.nargs == 1 else f"{self.nargs} words"
+                raise click.BadParameter(f"it takes {wanted}, and {word} is a flag itself", ctx, self)
+        return super().type_cast_value(ctx, value)
 
 
 def _parts(annotation: object) -> tuple[Any, ...]:
