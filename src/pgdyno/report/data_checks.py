@@ -101,8 +101,8 @@ MOST_RUNS = 5
 """More runs than these are counted, not listed."""
 ONE_HOLDS = "The one condition that was checked holds"
 _CAPTION = (
-    "NOPM: New-Orders committed per minute in the measured window. TPM: transactions of this database alone, rolled "
-    "back ones included, in the same window. New orders: growth of d_next_o_id over the whole run, ramp-up included."
+    "NOPM: New-Orders committed per minute in the measured window. TPM: transactions of the load, rolled back ones "
+    "included, in the same window. New orders: growth of d_next_o_id over the whole run, ramp-up included."
 )
 
 
