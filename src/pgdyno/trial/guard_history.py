@@ -21,16 +21,17 @@ EARLY = Absent("a rate needs a second of readings")
 class Origin:
     """How things stood when the session began, so that guards watch what came of it and not what was there before.
 
-    `lsn` is where WAL ended, `behind` and `kept` are bytes of it by standby and by slot. What was not read yet counts
-    from its first reading: counters since boot are no session's doing.
+    `behind` and `kept` are bytes of WAL by standby and by slot. What was not read yet counts from its first reading:
+    counters since boot are no session's doing. `seen` is what each standby had replayed when it was last there, in this
+    trial or before: what was written until then it does not lack.
     """
 
     kills: int = 0
     own_kills: OwnKills | Absent = NO_GROUP
-    lsn: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    seen: Mapping[str, int] = field(default_factory=dict)
     has_memory: bool = False
     has_server: bool = False
 
@@ -51,12 +52,13 @@ class Origin:
             row = tick.server
             found = replace(
                 found,
-                lsn=row.lsn,
                 behind={name: row.lsn - lsn for name, lsn in row.standbys.items()},
                 kept=kept_by_slots(row),
                 lost=frozenset(slot.name for slot in row.slots if slot.is_lost),
                 has_server=True,
             )
+        if isinstance(tick.server, GuardRow) and tick.server.standbys:
+            found = replace(found, seen={**found.seen, **tick.server.standbys})
         return found
 
 

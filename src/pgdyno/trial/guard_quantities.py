@@ -121,9 +121,8 @@ def _temp_rate(history: History) -> Value:
 
 def _replication(history: History, row: GuardRow) -> list[GuardReading]:
     t, origin = history.now.t, history.origin
-    replayed: dict[str, tuple[float, int]] = {
-        name: (history.ticks[0].t, origin.lsn - behind) for name, behind in origin.behind.items()
-    }
+    # one that our restart cut off has from the trial's first tick on to come back
+    replayed = {name: (history.ticks[0].t, lsn) for name, lsn in origin.seen.items()}
     for tick in history.ticks:  # minutes of them, where most servers have no standby
         if not isinstance(tick.server, Failed) and tick.server.standbys:
             replayed |= {name: (tick.t, lsn) for name, lsn in tick.server.standbys.items()}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_ticks import a_tick, ticks
+from guard_ticks import GB, a_tick, ticks
 from pgdyno.model.guard import Absent, Concurrent, Failed, GuardKind, GuardPlan
 from pgdyno.model.guard_table import GUARDS
 from pgdyno.model.live import Colour
@@ -233,6 +233,18 @@ def test_a_standby_that_has_gone_before_a_trial_lacks_all_that_is_written_since_
     seen = a_tick(0, lsn=1000, standbys={"s": 900})
     gone = History(Origin.of(seen), (a_tick(60, lsn=5000), a_tick(61, lsn=7000)))
     assert value_of(gone, "replication-bytes") == 6000.0
+
+
+def test_a_standby_that_a_restart_cut_off_lacks_what_was_written_since_it_was_last_there() -> None:
+    """It had replayed 5 GB of the trials before; all of it was held against it until it was back, above the limit."""
+    session = Origin.of(a_tick(0, lsn=1000, standbys={"s": 900}))
+    before = History(session).then(a_tick(50, lsn=5 * GB, standbys={"s": 5 * GB - 200}), 60)
+    restarted = History(before.origin).then(a_tick(300, lsn=5 * GB + 4000), 60)
+    assert value_of(restarted, "replication-bytes") == 4100.0
+    assert value_of(restarted, "replication-lag") == 0.0, "it may take its seconds to come back"
+    assert value_of(restarted.then(a_tick(312, lsn=5 * GB + 9000), 60), "replication-lag") == 12.0
+    back = restarted.then(a_tick(303, lsn=5 * GB + 5000, standbys={"s": 5 * GB + 5000}), 60)
+    assert (value_of(back, "replication-bytes"), value_of(back, "replication-lag")) == (0.0, 0.0)
 
 
 def test_what_is_written_is_told_of_nine_tenths_of_a_second_and_of_a_server_that_does_not_count() -> None:
