@@ -42,16 +42,20 @@ def critical_values(min_pairs: int, max_pairs: int, confidence: float) -> tuple[
     """Return the critical |t| (n - 1 degrees of freedom) of the looks at `min_pairs`, ..., `max_pairs` pairs.
 
     The probability that normal data without an effect exceed any of them is 1 - `confidence`, whatever their scale.
-    Takes some 0.1 s once for each design. Raises UsageError unless 2 <= min_pairs <= max_pairs <= 1000 and the
-    confidence lies in [0.8, 0.99999].
+    Takes some 0.1 s once for each design. Raises UsageError as `require_possible` does.
     """
+    require_possible(min_pairs, max_pairs, confidence)
+    error = 1.0 - confidence
+    constant = _solve(min_pairs, max_pairs, error)
+    return tuple(float(t) for t in _shape(constant, min_pairs, max_pairs, error))
+
+
+def require_possible(min_pairs: int, max_pairs: int, confidence: float) -> None:
+    """Raise UsageError unless 2 <= `min_pairs` <= `max_pairs` <= 1000 and `confidence` lies in [0.8, 0.99999]."""
     if not 2 <= min_pairs <= max_pairs <= 1000:
         raise UsageError(f"a design from {min_pairs} to {max_pairs} pairs is not possible", hint="Use 2 to 1000 pairs.")
     if not 0.8 <= confidence <= 0.99999:
         raise UsageError(f"confidence {confidence} is not in 0.8 to 0.99999", hint="Use 0.95, or 0.99 to be stricter.")
-    error = 1.0 - confidence
-    constant = _solve(min_pairs, max_pairs, error)
-    return tuple(float(t) for t in _shape(constant, min_pairs, max_pairs, error))
 
 
 def crossing_probability(critical: Sequence[float] | Floats, min_pairs: int) -> float:

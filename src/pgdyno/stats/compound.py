@@ -18,15 +18,21 @@ from pgdyno.model.verdict import Interval
 METHOD = "MOVER on log ratios: the distances of independent bounds add in quadrature"
 EXPLAINS = 0.1
 """How far an end may be off its product and be called explained: less than steps that matter would do together."""
+_MOST = 700.0
+"""The natural logarithm of the largest ratio that is told; a number ends at 709."""
 
 
 def product(steps: Iterable[Interval]) -> Interval:
     """Return the product of independent ratios with its interval; 1 exactly for no step at all.
 
-    Its confidence is the lowest of the steps'. Raises UsageError for a ratio that is not positive.
+    Its confidence is the lowest of the steps'. Raises UsageError for a ratio that is not positive, and for a product
+    that is no number any more.
     """
     known = tuple(steps)
     estimate = math.fsum(_log(step.ratio) for step in known)
+    if abs(estimate) > _MOST:
+        size = "large" if estimate > 0 else "small"
+        raise UsageError(f"the product of {len(known)} ratios is too {size}", hint="Measure the largest of them again.")
     below = math.sqrt(math.fsum(_distance(step.lo, step.ratio) ** 2 for step in known))
     above = math.sqrt(math.fsum(_distance(step.ratio, step.hi) ** 2 for step in known))
     confidence = min((step.confidence for step in known), default=1.0)
@@ -71,5 +77,5 @@ def _distance(low: float, high: float) -> float:
 
 def _interval(estimate: float, below: float, above: float, confidence: float) -> Interval:
     lo = 0.0 if math.isinf(below) else math.exp(estimate - below)
-    hi = math.inf if math.isinf(above) or estimate + above > 700 else math.exp(estimate + above)
+    hi = math.inf if math.isinf(above) or estimate + above > _MOST else math.exp(estimate + above)
     return Interval(math.exp(estimate), lo, hi, confidence)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Interval, Metric, Verdict, Word
 from pgdyno.stats.arrays import Floats
-from pgdyno.stats.boundary import critical_values
+from pgdyno.stats.boundary import critical_values, require_possible
 from pgdyno.stats.distributions import ndtr
 from pgdyno.stats.paired import interval, log_ratios
 
@@ -54,6 +54,7 @@ class Design:
                 f"smallest effect {self.smallest_effect} or doubt {self.doubt} is not in 0 to 1",
                 hint="Write 2 % as 0.02.",
             )
+        require_possible(self.min_pairs, self.max_pairs, self.confidence)
 
     @property
     def equivalence_bound(self) -> float:

@@ -59,6 +59,16 @@ def test_an_unbounded_step_leaves_the_product_unbounded():
         product([Interval(0.0, 0.0, 1.0, 0.95)])
 
 
+def test_a_product_that_is_no_number_is_refused():
+    """It was an OverflowError beyond 1e308, and a ratio of 0 below 1e-323."""
+    huge, tiny = Interval(1e200, 1e199, 1e201, 0.95), Interval(1e-200, 1e-201, 1e-199, 0.95)
+    for steps, size in (([huge, huge], "large"), ([tiny, tiny], "small")):
+        with pytest.raises(UsageError, match=f"the product of 2 ratios is too {size}"):
+            product(steps)
+    assert product([huge, tiny]).ratio == pytest.approx(1)
+    assert product([huge, Interval(1e100, 1e99, 1e107, 0.95)]).hi == math.inf
+
+
 def test_the_interval_of_a_product_covers_as_often_as_it_says():
     chance, truth, inside, times = np.random.default_rng(7), [0.1, -0.05, 0.3, 0.0], 0, 2000
     for _ in range(times):

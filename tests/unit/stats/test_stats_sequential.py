@@ -131,6 +131,21 @@ def test_designs_refuse_percentages(field):
         Design(**field)
 
 
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ({"min_pairs": 1}, "from 1 to 48 pairs"),
+        ({"min_pairs": 3, "max_pairs": 2}, "from 3 to 2 pairs"),
+        ({"max_pairs": 1001}, "from 3 to 1001 pairs"),
+        ({"confidence": 95.0}, "confidence 95.0 is not in 0.8 to 0.99999"),
+    ],
+)
+def test_designs_refuse_what_no_boundary_has(field, says):
+    """One pair has no scatter; it was refused by the first verdict, when the pairs had been run."""
+    with pytest.raises(UsageError, match=says):
+        Design(**field)
+
+
 @given(pairs_of_runs)
 def test_swapping_the_arms_swaps_the_words(pairs):
     a, b = zip(*pairs, strict=True)
