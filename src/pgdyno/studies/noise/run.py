@@ -40,7 +40,7 @@ from pgdyno.stats.detect import run_figures as window_figures
 from pgdyno.stats.noise import odd_run
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.pairs.blocks import LOST_BLOCKS, hint_after, run_repeating
+from pgdyno.studies.pairs.blocks import LOST_BLOCKS, hint_after, tries
 from pgdyno.studies.pairs.result import parts_of, run_figures
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import digits_text, plural
@@ -81,14 +81,9 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
     """
     runs: list[Trial] = []
     lost = made = 0
-
-    def run(spec: TrialSpec) -> Trial:
-        nonlocal made
-        made += 1
-        return laboratory.run(spec)
-
     for block in range(1, 10_000):
-        trial = run_repeating(run, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
+        tried = tries(laboratory.run, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
+        made, trial = made + len(tried), tried[-1]
         lost = 0 if trial.state is TrialState.COMPLETE else lost + 1
         if lost >= (LOST_BLOCKS if runs or trial.state is not TrialState.DISTURBED else 1):
             raise EnvironmentUnsuitable(

@@ -190,19 +190,21 @@ def _run_block(
 
 
 def run_repeating(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> Trial:
-    """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times.
+    """Run a trial until it counts, as `tries` does, and return the last one."""
+    return tries(run, spec)[-1]
+
+
+def tries(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> list[Trial]:
+    """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times; return them all.
 
     One that was unsteady although it was extended has had the time of a repetition already, and has one less.
     """
-    trial = run(spec)
-    is_extended = (
-        trial.state is TrialState.UNSTEADY and trial.outcome is not None and EXTENDED in trial.outcome.counters
-    )
-    for _ in range(REPEATS - is_extended):
-        if trial.state not in SPOILT:
-            break
-        trial = run(replace(spec, repeats=trial.id))
-    return trial
+    made = [run(spec)]
+    outcome = made[0].outcome
+    is_extended = made[0].state is TrialState.UNSTEADY and outcome is not None and EXTENDED in outcome.counters
+    while made[-1].state in SPOILT and len(made) <= REPEATS - is_extended:
+        made.append(run(replace(spec, repeats=made[-1].id)))
+    return made
 
 
 def hint_after(states: Collection[TrialState]) -> str:
