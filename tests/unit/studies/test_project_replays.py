@@ -89,7 +89,9 @@ def test_a_run_of_the_reference_never_stands_for_the_platform_that_is_judged(tmp
         for one in run_steps(parse_run(plan.read_text(), source=plan.name, folder=plan.parent))
         if one.kind is StudyKind.REPLAY
     ]
-    made = {one.key: RunStepRecord(one.scenario, 1.0, 1, 2.0, 0, f"r{n}") for n, one in enumerate(steps, 1)}
+    made = {
+        one.key: RunStepRecord(one.scenario, 1.0, 1, 2.0, 0, f"r{n}", side=one.side) for n, one in enumerate(steps, 1)
+    }
     record = ProjectRunRecord(files={}, planned={}, steps=made)
     old = {f"r{n}" for n, one in enumerate(steps, 1) if one.side == "old"}
     (name,) = {one.scenario for one in steps}

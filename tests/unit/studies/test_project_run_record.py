@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,28 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     run_record_path(plan).write_text('{"version": 1, "steps": 7}')
     with pytest.raises(UsageError, match="is not the record of a run"):
         read_run_record(plan)
+
+
+@pytest.mark.requirement("R-RPL-12")
+def test_the_reference_of_a_scenario_is_told_by_sides_and_not_by_the_names_of_steps(tmp_path: Path) -> None:
+    """Scenarios have any names: `load old days` was taken for replays of `load` on its old platform."""
+    sides = {"load": ("old", "new"), "load old days": ("new", "old")}
+    steps = {
+        f"replay {name} {side} 1": RunStepRecord(name, 1.0, 1, 2.0, 0, f"{name}, {side}", side=side)
+        for name, both in sides.items()
+        for side in both
+    }
+    record = replace(RECORD, steps={"prepare": RunStepRecord("", 0.0), **RECORD.steps, **steps})
+    for name in sides:
+        assert record.references(name) == {f"{name}, old"}
+    plan = tmp_path / "plan.toml"
+    write_run_record(plan, record)
+    assert read_run_record(plan) == record
+    old = json.loads(run_record_path(plan).read_text())
+    for step in old["steps"].values():
+        del step["side"]
+    run_record_path(plan).write_text(json.dumps({**old, "version": 1}))
+    assert read_run_record(plan) == record, "as the versions before told it"
 
 
 @pytest.mark.requirement("R-PRJ-01", "R-PRJ-04")

@@ -22,12 +22,16 @@ from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import MOST_BYTES, decode, open_file
 from pgdyno.outside.way import name_of
 
-VERSION = 1
+VERSION = 2
+"""In version 1 the side of a replay stood in its step's key alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStepRecord:
-    """A step that began. `ended_at` None where it did not end; `study` is what it left, `place` a folder of its."""
+    """A step that began. `ended_at` None where it did not end; `study` is what it left, `place` a folder of its.
+
+    `side` is that of its platform, old or new, where the step is of one.
+    """
 
     scenario: str
     began_at: float
@@ -36,6 +40,7 @@ class RunStepRecord:
     code: int | None = None
     study: str = ""
     place: str = ""
+    side: str = ""
     process: ProcessIdentity | None = None
     """The verb that does it; after a kill of the run it may be putting something back yet."""
 
@@ -94,8 +99,8 @@ class ProjectRunRecord:
 
     def references(self, scenario: str) -> frozenset[str]:
         """Return the studies of its replays on the old side, whose figures are not those of the new platform."""
-        begin = f"replay {scenario} old "  # as `run_steps` names its steps
-        return frozenset(one.study for key, one in self.steps.items() if one.study and key.startswith(begin))
+        steps = (one for one in self.steps.values() if one.scenario == scenario and one.side == "old")
+        return frozenset(one.study for one in steps if one.study)
 
     def done(self) -> dict[str, float]:
         """Return the steps that are done, each with the seconds that it took."""
@@ -116,9 +121,11 @@ def read_run_record(project: Path) -> ProjectRunRecord | None:
     place = run_record_path(project)
     try:
         document = load_json(decode(read_beside(place, project)))
-        if not isinstance(document, dict) or not is_version(document.pop("version", None), VERSION):
+        version = document.pop("version", None) if isinstance(document, dict) else None
+        if not is_version(version, VERSION) and not is_version(version, 1):
             raise ValueError("it is not of this version")
-        return shaped(ProjectRunRecord, document, place.name)
+        record = shaped(ProjectRunRecord, document, place.name)
+        return record if version == VERSION else _with_sides(record)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, UsageError) as error:
@@ -127,6 +134,13 @@ def read_run_record(project: Path) -> ProjectRunRecord | None:
             detail=str(error),
             hint="Delete it to run everything again: the sandboxes that it names are removed by pgdyno sandbox.",
         ) from error
+
+
+def _with_sides(record: ProjectRunRecord) -> ProjectRunRecord:
+    """Return a record of version 1 with the sides of its replays, `replay SCENARIO SIDE NUMBER`."""
+    sides = {key: key.removeprefix(f"replay {one.scenario} ").partition(" ")[0] for key, one in record.steps.items()}
+    known = {key: replace(one, side=sides[key]) for key, one in record.steps.items() if sides[key] in ("old", "new")}
+    return replace(record, steps={**record.steps, **known})
 
 
 def write_run_record(project: Path, record: ProjectRunRecord) -> None:

@@ -132,7 +132,8 @@ class ProjectRun:
         before = self.record.steps.get(step.key)
         if before is not None and before.process is not None:
             self._await_end(before.process)
-        began = RunStepRecord(step.scenario, time.time(), 1 if before is None else before.attempt + 1)
+        attempt = 1 if before is None else before.attempt + 1
+        began = RunStepRecord(step.scenario, time.time(), attempt, side=step.side)
         head = f"step {number} of {len(steps)}: {step.text}"
         left = seconds_left(self.plan, steps, self.record.done(), step.key, 0.0)
         self.announce(f"{head}; about {seconds_text(left)} left by the plan")
