@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.main import INTERRUPTED
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.outside.files import is_there
+from pgdyno.outside.files import is_there, read_bytes
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
@@ -165,11 +165,11 @@ def plan_lines(
 def write_reports(known: Known, store: Store, record: ProjectRunRecord, reports: Path, progress: Progress) -> None:
     """Write the report of what is `known` of a plan into the folder `reports`, with the page of each study beside.
 
-    It is there as HTML, Markdown and, where there is a browser, PDF.
+    It is there as HTML, Markdown and, where there is a browser, PDF. A whole one that says the same stays.
     """
     from pgdyno.outputs import ensure_folder, write_output
     from pgdyno.report.drawing import markdown
-    from pgdyno.report.drawing.html import write_html
+    from pgdyno.report.drawing.html import render, write_html
     from pgdyno.report.drawing.pdf import write_pdf
     from pgdyno.studies.project.page import project_page
     from pgdyno.studies.reports import build_report
@@ -177,16 +177,27 @@ def write_reports(known: Known, store: Store, record: ProjectRunRecord, reports:
     ensure_folder(reports)
     ensure_folder(reports / "studies")
     pages = {one.study: f"studies/{one.study}.html" for one in record.steps.values() if one.study}
-    for study, page in pages.items():
-        write_html(build_report(store, study), reports / page)
     report = project_page(*known, pages=pages)
-    write_html(report, reports / "project.html")
-    write_output(reports / "project.md", markdown.render(report))
+    html, text, printed = (reports / f"project.{ending}" for ending in ("html", "md", "pdf"))
+    if not _is_drawn(html, render(report), (text, printed, *(reports / page for page in pages.values()))):
+        printed.unlink(missing_ok=True)  # one of an earlier state stands beside no other page
+        for study, page in pages.items():
+            write_html(build_report(store, study), reports / page)
+        write_html(report, html)
+        write_output(text, markdown.render(report))
+        try:
+            write_pdf(report, printed)
+        except PgdynoError as error:
+            progress.announce(f"no PDF: {error.one_line}")
+    progress.announce(f"report: {html}")
+
+
+def _is_drawn(page: Path, content: str, others: Iterable[Path]) -> bool:
+    """Tell whether a page says the same already, with all the others beside it."""
     try:
-        write_pdf(report, reports / "project.pdf")
-    except PgdynoError as error:
-        progress.announce(f"no PDF: {error.one_line}")
-    progress.announce(f"report: {reports / 'project.html'}")
+        return read_bytes(page) == content.encode() and all(map(is_there, others))
+    except (OSError, ValueError):
+        return False
 
 
 def _own_text(path: Path) -> str:
