@@ -28,6 +28,8 @@ from server_image import eventually
 pytestmark = pytest.mark.pg
 
 SECOND = LoadPlan(clients=2, jobs=1, warmup_s=0.0, measure_s=1.0, seed=3)
+LASTING = replace(SECOND, measure_s=120.0, rate=300.0)
+PACED = replace(SECOND, rate=300.0)
 INIT = "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL); INSERT INTO item VALUES (1, 0), (2, 0);"
 Parameters = str | int | float | bool
 
@@ -143,7 +145,7 @@ def test_lost_sessions_make_the_load_void(bench: Bench) -> None:
     workload = bench.workload({"look": "SELECT n FROM item WHERE id = 1;\n"})
     workload.prepare(bench.target, progress=lambda text: None)
     dbname = workload.reset(bench.target)
-    load = workload.begin(bench.target, dbname, replace(SECOND, measure_s=120.0), bench.folder / "run")
+    load = workload.begin(bench.target, dbname, LASTING, bench.folder / "run")
     until_working(load)
     bench.target.postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [dbname])
     result = load.finish()
@@ -158,7 +160,7 @@ def test_a_killed_driver_still_gives_what_it_logged(bench: Bench) -> None:
     workload = bench.workload({"look": "SELECT n FROM item WHERE id = 1;\n"})
     workload.prepare(bench.target, progress=lambda text: None)
     dbname = workload.reset(bench.target)
-    load = workload.begin(bench.target, dbname, replace(SECOND, measure_s=120.0), bench.folder / "run")
+    load = workload.begin(bench.target, dbname, LASTING, bench.folder / "run")
     until_working(load)
     os.kill(load.pids[0], signal.SIGKILL)
     result = load.finish()
@@ -195,7 +197,7 @@ def test_sessions_of_a_killed_tuner_are_ended_by_the_next_reset(bench: Bench) ->
     workload = bench.workload({"look": "SELECT n FROM item WHERE id = 1;\n"}, read_only=True)
     workload.prepare(bench.target, progress=lambda text: None)
     dbname = workload.reset(bench.target)
-    orphan = workload.begin(bench.target, dbname, replace(SECOND, measure_s=120.0), bench.folder / "run")
+    orphan = workload.begin(bench.target, dbname, LASTING, bench.folder / "run")
     until_working(orphan)
     assert workload.reset(bench.target) == dbname
     eventually(orphan.poll, "the end of a load without sessions")
@@ -219,7 +221,7 @@ def test_an_interrupted_load_is_done_anew(bench: Bench) -> None:
     said: list[str] = []
     workload.prepare(bench.target, progress=said.append)
     assert "interrupted" in said[0]
-    assert bench.run(workload).reason is None
+    assert bench.run(workload, PACED).reason is None
 
 
 def test_a_database_of_somebody_else_is_never_touched(bench: Bench) -> None:
@@ -285,7 +287,7 @@ def test_a_role_without_any_other_right_can_do_it_all(bench: Bench, as_role: Cal
     workload.prepare(target, progress=lambda text: None)
     dbname = workload.reset(target)
     workload.reset(target)
-    assert workload.begin(target, dbname, SECOND, bench.folder / "run").finish().reason is None
+    assert workload.begin(target, dbname, PACED, bench.folder / "run").finish().reason is None
 
 
 def test_a_server_before_15_and_without_pgbench(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
@@ -295,13 +297,13 @@ def test_a_server_before_15_and_without_pgbench(make_sandbox: Callable[..., Sand
     assert target.postgres.fetch("SHOW server_version_num")[0]["server_version_num"] < "140000"
     workload = make_workload("ybio", {"tab_rows": 5000, "batch_size": 10})
     workload.prepare(target, progress=lambda text: None)
-    result = workload.begin(target, workload.reset(target), SECOND, tmp_path).finish()
+    result = workload.begin(target, workload.reset(target), PACED, tmp_path).finish()
     assert (result.reason, result.failed) == (None, 0)
     assert result.transactions > 0
 
 
 def test_the_size_is_estimated_before_the_load(bench: Bench) -> None:
-    workload = bench.keep(make_workload("select-only", {"scale": 10}))
+    workload = bench.keep(make_workload("select-only", {"scale": 5}))
     workload.prepare(bench.target, progress=lambda text: None)
     query = "SELECT pg_database_size(%s::text) - pg_database_size('template0') AS bytes"
     size = int(str(bench.target.postgres.fetch(query, [workload.reset(bench.target)])[0]["bytes"]))
@@ -312,7 +314,7 @@ def test_the_size_is_estimated_before_the_load(bench: Bench) -> None:
 def test_the_example_runs_beside_a_built_in_script(bench: Bench) -> None:
     script = Path(__file__).parents[2] / "examples" / "scripts" / "account_page.sql"
     given = {"scripts": f"{script}@9,simple-update@1", "scale": 1}
-    result = bench.run(bench.keep(make_workload("custom", given)))
+    result = bench.run(bench.keep(make_workload("custom", given)), PACED)
     assert (result.reason, result.failed) == (None, 0)
     assert {row.script for row in result.histograms} == {"account_page", "simple-update"}
 
