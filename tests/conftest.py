@@ -23,6 +23,7 @@ gc.set_threshold(50_000)
 
 pytest_plugins = [
     "named_failures",
+    "few_messages",
     "templates",
     "warm_program",
     "fix_postgres",

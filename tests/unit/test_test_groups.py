@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import LONGEST
+from few_messages import but_what_nobody_reads
 from templates import FOLDER
 
 TESTS = Path(__file__).parents[1]
@@ -26,6 +27,36 @@ def test_one_worker_has_collected_before_the_others_began(request: pytest.Fixtur
     if not hasattr(request.config, "workerinput"):
         pytest.skip("a run without workers collects once")
     assert (Path(os.environ[FOLDER]) / "collected").exists()
+
+
+def report(when: str, outcome: str = "passed", sections: tuple[tuple[str, str], ...] = ()) -> dict[str, object]:
+    return {"data": {"when": when, "outcome": outcome, "sections": list(sections)}}
+
+
+def test_a_worker_tells_of_a_test_what_somebody_reads() -> None:
+    sent: list[tuple[str, dict[str, object]]] = []
+    send = but_what_nobody_reads(lambda name, **told: sent.append((name, told)))
+    read = [
+        ("testreport", report("call")), ("testreport", report("call", "failed")),
+        ("testreport", report("setup", "failed")), ("testreport", report("setup", "skipped")),
+        ("testreport", report("teardown", "failed")), ("testreport", report("teardown", sections=(("out", "a"),))),
+        ("runtest_protocol_complete", {"item_index": 3}), ("warning_recorded", {"when": "config"}),
+    ]  # fmt: skip
+    unread = [
+        ("testreport", report("setup")), ("testreport", report("teardown")),
+        ("logstart", {"nodeid": "a"}), ("logfinish", {"nodeid": "a"}),
+    ]  # fmt: skip
+    for name, told in (*read, *unread):
+        send(name, **told)
+    assert sent == read
+
+
+def test_workers_send_only_what_is_read(request: pytest.FixtureRequest) -> None:
+    option = request.config.option
+    if not hasattr(request.config, "workerinput") or option.verbose > 0 or option.durations is not None:
+        pytest.skip("without workers, with -v and with --durations all is told")
+    (sends,) = [one.sendevent for one in request.config.pluginmanager.get_plugins() if hasattr(one, "sendevent")]
+    assert sends.__name__ == "send_what_is_read"
 
 
 def test_what_takes_longest_is_there() -> None:
