@@ -8,7 +8,7 @@ one coordinate, a longer choice one for each of its words (one-hot).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -123,7 +123,7 @@ class Dimension:
         """Return the values worth trying, round ones as a person would write them, ascending; specials come last."""
         if self.kind == "choice":
             return self.choices
-        regular = self._round_values()
+        regular = self._round_values
         seen = set(regular)
         return tuple(self._typed(v) for v in (*regular, *(s for s in self.special if s not in seen)))
 
@@ -146,7 +146,7 @@ class Dimension:
 
     @cached_property
     def _regular(self) -> tuple[tuple[float, Value], ...]:
-        return tuple((self._position(v), self._typed(v)) for v in self._round_values())
+        return tuple((self._position(v), self._typed(v)) for v in self._round_values)
 
     def _typed(self, number: float) -> Value:
         # Twelve digits: enough for every setting, few enough that encode and decode give back what was written.
@@ -171,21 +171,23 @@ class Dimension:
         low, high = self.low + self._shift, self.high + self._shift
         return min(max(low * math.exp(position * math.log(high / low)) - self._shift, self.low), self.high)
 
-    @property
-    def _ratio(self) -> float:
-        ratio = (self.high + self._shift) / (self.low + self._shift)
-        return max(LOG_RESOLUTION, math.expm1(math.log(ratio) / LOG_LEVELS))
+    def _step(self) -> Callable[[float], float]:
+        """Return how far it is from a value to the next one."""
+        to_round = _power_of_two if _counts_bytes(self.unit) else _one_two_five
+        least, shift = 1.0 if self.kind == "integer" else 0.0, self._shift
+        if not self.log:
+            step = max(to_round((self.high - self.low) / LINEAR_LEVELS), least)
+            return lambda _number: step
+        ratio = max(LOG_RESOLUTION, math.expm1(math.log((self.high + shift) / (self.low + shift)) / LOG_LEVELS))
+        return lambda number: max(to_round(ratio * (number + shift)), least)
 
-    def _step(self, number: float) -> float:
-        span = self.high - self.low
-        wanted = self._ratio * (number + self._shift) if self.log else span / LINEAR_LEVELS
-        step = _power_of_two(wanted) if _counts_bytes(self.unit) else _one_two_five(wanted)
-        return max(step, 1.0) if self.kind == "integer" else step
-
+    @cached_property
     def _round_values(self) -> tuple[float, ...]:
-        values = [float(self.low)]
+        if self.high == self.low:
+            return (float(self.low),)
+        values, step_at = [float(self.low)], self._step()
         while values[-1] < self.high:
-            step = self._step(values[-1])
+            step = step_at(values[-1])
             following = float(f"{(math.floor(values[-1] / step + 1e-9) + 1) * step:.12g}")
             if following >= self.high - 1e-9 * abs(self.high):
                 break

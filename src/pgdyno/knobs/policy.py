@@ -165,11 +165,10 @@ def check_settings(settings: Mapping[str, str], facts: Facts, *, disposable_meas
     EnvironmentUnsuitable for a Linux knob that cannot be changed on this machine, and for a knob of the server that
     something outranks what we would set (`Facts.obstacles`).
     """
-    known = [*facts.settings, *LINUX_KNOBS]
-    names = {name.casefold(): name for name in known}
+    known = {*facts.settings, *LINUX_KNOBS}
     checked: dict[str, str] = {}
     for given, value in settings.items():
-        name = names.get(given.casefold(), given)
+        name = given if given in known else _as_spelt(given, known)
         refuse(name, known=known, disposable_measurement=disposable_measurement)
         if name in checked:
             raise UsageError(f'knob "{name}" is set twice', hint="Leave one of the lines out.")
@@ -180,6 +179,11 @@ def check_settings(settings: Mapping[str, str], facts: Facts, *, disposable_meas
             )
         checked[name] = canonical_text(_changeable(name, facts), value)
     return Configuration.of(checked)
+
+
+def _as_spelt(given: str, known: Collection[str]) -> str:
+    folded = given.casefold()
+    return next((name for name in known if name.casefold() == folded), given)
 
 
 def _changeable(name: str, facts: Facts) -> SettingFact:

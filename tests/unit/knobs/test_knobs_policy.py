@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from facts_from_params import all_names, make_facts, settings_of
-from pgdyno.errors import PolicyError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import (
@@ -132,6 +132,14 @@ def test_class_x_is_refused_by_hand_too(name: str) -> None:
         check_settings({name: "off"}, make_facts(18))
     with pytest.raises(PolicyError, match="class X"):
         check_settings({name.upper(): "off"}, make_facts(18))
+
+
+def test_a_name_is_known_in_any_case_and_given_back_as_the_server_spells_it() -> None:
+    assert dict(check_settings({"WORK_MEM": "8MB"}, make_facts(18))) == {"work_mem": "8MB"}
+    with pytest.raises(UsageError, match='"work_mem" is set twice'):
+        check_settings({"work_mem": "8MB", "Work_Mem": "9MB"}, make_facts(18))
+    with pytest.raises(EnvironmentUnsuitable, match=r'"vm\.swappiness" cannot be changed here'):
+        check_settings({"VM.Swappiness": "10"}, make_facts(18))
 
 
 def test_a_disposable_measurement_may_touch_class_x_and_is_labelled() -> None:
