@@ -20,9 +20,18 @@ def modules() -> dict[str, Path]:
     return found
 
 
+def statements(within: ast.AST) -> Iterator[ast.AST]:
+    """Yield what stands below a node but for expressions, which are most of a tree and import nothing."""
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        below = getattr(within, name, ())
+        for node in below if isinstance(below, list) else ():  # a lambda and a conditional have an expression there
+            yield node
+            yield from statements(node)
+
+
 def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
     """Yield the modules that a module imports: `from a import b` is of a.b where that is a module, else of a."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
