@@ -151,9 +151,9 @@ NAMED = re.compile(r"pgdyno(?![._])")
 def messages(path: Path) -> Iterator[str]:
     """Yield the texts of a module that a user may read, with `X` for what is filled in."""
     text = path.read_text("utf-8")
-    tree = ast.parse(text if NAMED.search(text) else "")
-    inside = {id(part) for text in ast.walk(tree) if isinstance(text, ast.JoinedStr) for part in text.values}
-    for one in ast.walk(tree):
+    parts = [*ast.walk(ast.parse(text if NAMED.search(text) else ""))]
+    inside = {id(part) for text in parts if isinstance(text, ast.JoinedStr) for part in text.values}
+    for one in parts:
         if isinstance(one, ast.JoinedStr):
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in one.values)
         elif isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in inside:

@@ -45,7 +45,8 @@ def test_options_take_the_flags_of_their_names_and_what_else_is_said() -> None:
 def given() -> Iterator[tuple[type[Flags], Any, set[str]]]:
     """Yield each class of flags, the options made of it, and the fields that its verb says itself."""
     for module in map(import_module, MODULES):
-        tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
+        text = Path(str(module.__file__)).read_text("utf-8")
+        tree = ast.parse(text if ".into(" in text else "")  # as each worker does before the first test
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
             for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "into":

@@ -125,12 +125,13 @@ def reads_of_results(tree: ast.Module) -> Iterator[int]:
     """Yield the lines where a result is read by a string: itself, as JSON, or by any name that it was given."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for scope in (tree, *functions):
+        parts = [*ast.walk(scope)]
         names, known = {"result"}, 0
         while scope is not tree and known < len(names):  # a name for a name for a result
             known = len(names)
-            names |= {name for node in ast.walk(scope) for name in _names_given(node, names)}
-        yield from (node.lineno for node in ast.walk(scope) if isinstance(node, ast.expr) and _is_read(node, names))
-        for match in (node for node in ast.walk(scope) if isinstance(node, ast.Match)):
+            names |= {name for node in parts for name in _names_given(node, names)}
+        yield from (node.lineno for node in parts if isinstance(node, ast.expr) and _is_read(node, names))
+        for match in (node for node in parts if isinstance(node, ast.Match)):
             if _is_result(match.subject, names) and any(isinstance(one, ast.MatchMapping) for one in ast.walk(match)):
                 yield match.lineno
 
