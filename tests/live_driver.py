@@ -18,6 +18,7 @@ from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.person.operator_request import Operators
 from pgdyno.model.results.live import LiveResult
+from pgdyno.server.postgres import Postgres
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Reply
 from pgdyno.studies.live.options import LiveOptions, options_of
@@ -37,6 +38,7 @@ LONG_S = 12.0
 """Long enough for a guard, which begins anew with each period."""
 WINDOW_S, WASH_S = 6.0, 2.0
 """A period in a window, and its wash-out."""
+SHOWN = "SELECT current_setting(%s) AS value"
 
 
 def approved(_plan: SwitchPlan) -> bool:
@@ -44,16 +46,17 @@ def approved(_plan: SwitchPlan) -> bool:
 
 
 @contextmanager
-def looking(read: Callable[[], object]) -> Iterator[set[object]]:
-    """Read again and again beside the block, and keep what was there.
+def looking(server: Postgres, name: str) -> Iterator[set[object]]:
+    """Read a setting again and again beside the block, in one session, and keep what its values were.
 
     What a study announces it may announce under A alone: the order of a pair is drawn, and few pairs may be enough.
     """
     seen, over = set[object](), threading.Event()
 
     def look() -> None:
-        while not over.wait(0.2):
-            seen.add(read())
+        with server.connect() as session:
+            while not over.wait(0.2):
+                seen.update(row["value"] for row in session.execute(SHOWN, [name]))
 
     beside = threading.Thread(target=look)
     beside.start()

@@ -15,7 +15,7 @@ from pgdyno.server import snapshot
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 from pgdyno.undo.apply import Session
-from server_image import write_as_owner
+from server_image import eventually, write_as_owner
 
 pytestmark = pytest.mark.pg
 
@@ -106,8 +106,7 @@ def test_a_drop_in_that_was_there_stays_below_the_trial(sandbox18: Sandbox, tmp_
     target = sandbox18.target()
     try:
         target.postgres.fetch("SELECT pg_reload_conf()")
-        while settings_of(target)["work_mem"].setting != "5120":
-            pass
+        eventually(lambda: settings_of(target)["work_mem"].setting == "5120", "work_mem as in the file", step_s=0.05)
         before = settings_of(target)
         with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
             session.apply(Configuration.of({"work_mem": "8MB"}))
@@ -120,8 +119,7 @@ def test_a_drop_in_that_was_there_stays_below_the_trial(sandbox18: Sandbox, tmp_
     finally:
         dropin.unlink()
         target.postgres.fetch("SELECT pg_reload_conf()")
-        while settings_of(target)["work_mem"].setting != "4096":
-            pass
+        eventually(lambda: settings_of(target)["work_mem"].setting == "4096", "work_mem as before", step_s=0.05)
 
 
 def test_every_build(any_postgres: Sandbox, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pgdyno.server.postmaster_lock import postmaster_pid
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 from pgdyno.undo.apply import Session
+from server_image import eventually
 
 pytestmark = pytest.mark.pg
 GOOD = Configuration.of({"work_mem": "7MB"})
@@ -34,8 +35,7 @@ def settings_of(target: Target) -> dict[str, SettingState]:
 
 def reload_and_wait(target: Target, name: str, value: str | None) -> None:
     target.postgres.fetch("SELECT pg_reload_conf()")
-    while settings_of(target)[name].setting != value:
-        pass
+    eventually(lambda: settings_of(target)[name].setting == value, f"{name} = {value}", step_s=0.05)
 
 
 @pytest.fixture
@@ -210,13 +210,11 @@ def test_edits_that_are_not_in_force_refuse_a_session(make_sandbox: Callable[...
         assert "postgresql.conf line" in (error.detail or "")
     main.write_text(original + "shared_buffers = 64MB\n")
     target.postgres.fetch("SELECT pg_reload_conf()")
-    while not settings_of(target)["shared_buffers"].pending_restart:
-        pass
+    eventually(lambda: settings_of(target)["shared_buffers"].pending_restart, "it waits for a restart", step_s=0.05)
     assert "waits for a restart" in (begin_error(target, tmp_path / "undo").detail or "")
     main.write_text(original)
     target.postgres.fetch("SELECT pg_reload_conf()")
-    while settings_of(target)["shared_buffers"].pending_restart:
-        pass
+    eventually(lambda: not settings_of(target)["shared_buffers"].pending_restart, "nothing waits", step_s=0.05)
     assert not [path for path in (tmp_path / "undo").iterdir() if path.name != ".lock"]
     Session.begin(target, study="test", undo_root=tmp_path / "undo").rollback()
 

@@ -64,7 +64,7 @@ def next_load(home: Path, last: int | None, study: subprocess.Popen[str]) -> int
         found[:] = [pid for pid in processes.all_pids() if pid != last and runs_below(pid, home / "state" / "runs")]
         return bool(found)
 
-    eventually(is_there, "a load runs", step_s=0.02)
+    eventually(is_there, "a load runs", step_s=0.2)  # of all processes of the machine: a look costs milliseconds
     return found[0]
 
 

@@ -28,7 +28,11 @@ from pgdyno.workloads.template import APPLICATION_NAME
 from server_image import PATIENCE_S, eventually
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-SORT = "SELECT count(*) FROM (SELECT md5(g::text) FROM generate_series(1, 20000000) AS g ORDER BY 1) AS s"
+SPILL = """
+WITH wide AS MATERIALIZED (SELECT repeat('x', 131072) AS text, pg_sleep(0.01) FROM generate_series(1, 3000))
+SELECT count(text) FROM wide
+"""
+"""Half a minute in which a temporary file grows, by some MB a second: a large sort takes a CPU, and this sleeps."""
 
 
 @pytest.fixture
@@ -129,12 +133,12 @@ def test_deadlocks(target: Target, tmp_path: Path) -> None:
 
 
 def test_temporary_files(target: Target, tmp_path: Path, stack: ExitStack) -> None:
-    def sort() -> None:
+    def spill() -> None:
         connection = stack.enter_context(target.postgres.for_load(load_database(study)).connect())
         stack.callback(connection.cancel_safe)
-        in_background(lambda: connection.execute(SORT))
+        in_background(lambda: connection.execute(SPILL))
 
-    with guarded(target, tmp_path, "temp=1MB/s", harm=sort) as study:
+    with guarded(target, tmp_path, "temp=1MB/s", harm=spill) as study:
         assert study.run().state is TrialState.FAILED
         assert_answered(study, "temp")
 
