@@ -16,6 +16,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,24 +166,33 @@ def sandbox18(server_home: Path) -> Iterator[Sandbox]:
     sandbox.destroy()
 
 
-@pytest.fixture(scope="session")
-def shared_servers(server_home: Path) -> Iterator[Callable[[str], Sandbox]]:
-    """Start a sandbox of a build when it is first asked for; it runs until the end of this session.
+@contextmanager
+def kept_servers(name: str, root: Path) -> Iterator[Callable[[str], Sandbox]]:
+    """Give what starts a server of a build, or skips the test, and gives the same one when it is asked for again.
 
-    In a random order tests of two builds alternate: each turn would make a server anew.
+    In the random order tests of two builds alternate, and a fixture with parameters ends its server each time.
     """
     made: dict[str, Sandbox] = {}
 
-    def running(build: str) -> Sandbox:
+    def of(build: str) -> Sandbox:
+        bin_dir = find_build(build)
         if build not in made:
-            bin_dir = find_build(build)
-            made[build] = Sandbox.open_or_create(f"shared-{build}", bin_dir=bin_dir, root=server_home)
+            made[build] = Sandbox.open_or_create(f"{name}-{build}", bin_dir=bin_dir, root=root)
             made[build].start()
         return made[build]
 
-    yield running
-    for sandbox in made.values():
-        sandbox.destroy()
+    try:
+        yield of
+    finally:
+        for sandbox in made.values():
+            sandbox.destroy()
+
+
+@pytest.fixture(scope="session")
+def shared_servers(server_home: Path) -> Iterator[Callable[[str], Sandbox]]:
+    """A running sandbox of each build that is asked for, shared by the tests of this session."""
+    with kept_servers("shared", server_home) as of:
+        yield of
 
 
 @pytest.fixture(scope="session", params=BUILDS)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from advise_command import run
-from fix_postgres import NIGHT, find_build
+from fix_postgres import NIGHT, kept_servers
 from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
@@ -30,14 +30,16 @@ PUSH = [(BUILDS[0], "as-made"), (BUILDS[0], "fsync-off"), (BUILDS[1], "autovacuu
 """Each state on one build, and both builds."""
 
 
-@pytest.fixture(params=BUILDS, scope="module")
-def server(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Sandbox]:
-    """A server of its own, whose state the tests change by reloads."""
-    name = f"commands-{request.param}"
-    sandbox = Sandbox.open_or_create(name, bin_dir=find_build(request.param), root=server_home)
-    sandbox.start()
-    yield sandbox
-    sandbox.destroy()
+@pytest.fixture(scope="module")
+def servers(server_home: Path) -> Iterator[Callable[[str], Sandbox]]:
+    with kept_servers("commands", server_home) as of:
+        yield of
+
+
+@pytest.fixture(params=BUILDS)
+def server(request: pytest.FixtureRequest, servers: Callable[[str], Sandbox]) -> Sandbox:
+    """A server of this file alone, whose state the tests change by reloads."""
+    return servers(request.param)
 
 
 def printed(text: str) -> list[list[str]]:
@@ -87,6 +89,7 @@ def test_a_role_that_may_only_look_is_told_what_it_lacks(server: Sandbox, tmp_pa
     assert {"experiment", "apply"}.isdisjoint(by_sql)
 
 
+@pytest.mark.parametrize("server", BUILDS if NIGHT else BUILDS[:1], indirect=True)
 def test_what_only_a_window_showed_is_proposed_with_that_window(server: Sandbox, tmp_path: Path) -> None:
     """Without it apply and experiment asked counters since their reset, and the rule had nothing to say."""
     postgres = server.target().postgres
@@ -98,6 +101,7 @@ def test_what_only_a_window_showed_is_proposed_with_that_window(server: Sandbox,
     assert all(words[words.index("--window") + 1] == "2" for words in acting)
 
 
+@pytest.mark.parametrize("server", BUILDS if NIGHT else BUILDS[1:], indirect=True)
 def test_the_page_of_an_idle_server_is_short_and_starts_with_nothing_for_a_load(server: Sandbox, tmp_path: Path):
     postgres = server.target().postgres
     postgres.execute("ALTER SYSTEM RESET ALL")
