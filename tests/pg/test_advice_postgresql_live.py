@@ -33,6 +33,8 @@ WRITING = ("-f", str(SEGMENTS), "-R", "6")
 SEGMENT = 16 << 20
 WINDOWS_S = (2.0, 4.0, 8.0, 16.0, 32.0)
 """A machine that hardly gives the server a CPU needs more than the shortest, and others no more than that."""
+TRANSACTIONS = 300
+FEW_PAGES = "\\set a random(1, 10000)\nUPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :a;\n"
 
 
 def pgbench(target: Target, *words: str) -> None:
@@ -182,8 +184,10 @@ def vacuums_by_itself(target: Target) -> bool:
 
 
 @pytest.mark.requirement("R-PG-10", "R-PG-11")
-def test_wal_of_a_transaction_falls_with_the_distance_of_checkpoints(sandbox18: Sandbox) -> None:
-    target = sandbox18.target()
+def test_wal_of_a_transaction_falls_with_the_distance_of_checkpoints(sandbox18: Sandbox, tmp_path: Path) -> None:
+    """Of updates in so few pages that each is written to again and again."""
+    target, update = sandbox18.target(), tmp_path / "update.sql"
+    update.write_text(FEW_PAGES)
     try:
         configure(target, autovacuum="off")  # what it writes of other tests' tables is WAL, too
         make_database(target, scale=1)
@@ -193,9 +197,9 @@ def test_wal_of_a_transaction_falls_with_the_distance_of_checkpoints(sandbox18: 
             before = target.postgres.fetch("SELECT pg_current_wal_lsn()::text AS at")[0]["at"]
             for _ in range(checkpoints):
                 target.postgres.execute("CHECKPOINT")
-                pgbench(target, "-c", "1", "-t", str(1500 // checkpoints))
+                pgbench(target, "-f", str(update), "-t", str(TRANSACTIONS // checkpoints))
             after = target.postgres.fetch("SELECT pg_current_wal_lsn()::text AS at")[0]["at"]
-            per_transaction[checkpoints] = (position(str(after)) - position(str(before))) / 1500
+            per_transaction[checkpoints] = (position(str(after)) - position(str(before))) / TRANSACTIONS
         assert per_transaction[10] > 1.2 * per_transaction[1]
     finally:
         reset(target)

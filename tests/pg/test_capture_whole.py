@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 
+from calm_load import SEGMENTS
 from pgdyno.inventory.inspection import inspect, inspect_capture
 from pgdyno.model.facts import Unknown
 from pgdyno.sandbox.sandbox import Sandbox
@@ -35,11 +36,13 @@ def server(make_sandbox: Callable[..., Sandbox]) -> Sandbox:
         postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
     sandbox.stop()
     sandbox.start()
-    postgres.execute("CREATE TABLE public.burst (filler text)")
     postgres.execute(sql.SQL("SELECT {}").format(sql.Literal(SECRET)))
-    for _ in range(3):
-        postgres.execute("CHECKPOINT")
-        postgres.execute("INSERT INTO public.burst SELECT repeat('x', 500) FROM generate_series(1, 200000)")
+    with postgres.connect() as session:
+        for number in range(18):
+            if number % 6 == 0:
+                session.execute("CHECKPOINT")
+            for statement in SEGMENTS.read_text().splitlines():
+                session.execute(statement)  # type: ignore[call-overload]  # a text of ours
     return sandbox
 
 

@@ -33,9 +33,7 @@ from pgdyno.targets.target import Target
 pytestmark = pytest.mark.pg
 HINT = 'Consider increasing the configuration parameter "max_wal_size".'
 SCAN = "SELECT count(*) FROM pgbench_accounts WHERE abalance % 3 = 1;\n"
-PIECES = (
-    "\\set a random(1, 180000)\nSELECT count(abalance) FROM pgbench_accounts WHERE aid BETWEEN :a AND :a + 20000;\n"
-)
+PIECES = "\\set a random(1, 80000)\nSELECT count(abalance) FROM pgbench_accounts WHERE aid BETWEEN :a AND :a + 20000;\n"
 """Hundreds of blocks a statement, through the buffers: of single rows a busy machine reads too few in a window."""
 ONE_ROW = "BEGIN;\nUPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\nSELECT pg_sleep(0.02);\nEND;\n"
 """Whoever has the row keeps it for a while and does nothing: the others wait, however slow the machine is."""
@@ -73,7 +71,7 @@ def settings(postgres: Postgres, **values: str) -> Iterator[None]:
 def bench_database(target: Target) -> Iterator[str]:
     target.postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
     try:
-        pgbench(target, "-i", "-s", "2", "-q")
+        pgbench(target, "-i", "-q")
         yield DATABASE
     finally:
         target.postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
@@ -143,7 +141,7 @@ def test_classes_of_three_loads_differ(sandbox18: Sandbox, tmp_path: Path) -> No
     with settings(target.postgres, autovacuum="off"), bench_database(target):
         inventory = inventory_of(target)
         found = {}
-        for words, rate in ((["-S"], "1000"), (["-b", "tpcb-like"], "200"), (["-f", str(tmp_path / "scan.sql")], "10")):
+        for words, rate in ((["-S"], "300"), (["-b", "tpcb-like"], "200"), (["-f", str(tmp_path / "scan.sql")], "10")):
             evidence, _ = under_load(target, inventory, *words, "-R", rate)
             found[" ".join(words)[:12]] = evidence.workload
     assert list(found.values()) == [WorkloadClass.READ_ONLY, WorkloadClass.OLTP, WorkloadClass.OLAP]
@@ -155,7 +153,7 @@ def test_single_row_statements_are_tiny_requests(sandbox18: Sandbox) -> None:
     target.postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
     target.postgres.execute("SELECT public.pg_stat_statements_reset()")  # other tests left more than is read of it
     with bench_database(target):
-        found, _ = under_load(target, inventory_of(target), "-S", "-R", "2000")
+        found, _ = under_load(target, inventory_of(target), "-S", "-R", "1000")
     assert not isinstance(found.tiny_requests, Unknown)
     assert found.tiny_requests.calls_share > 0.9
 
