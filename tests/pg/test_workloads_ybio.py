@@ -15,6 +15,8 @@ from pgdyno.workloads.registry import make_workload
 pytestmark = pytest.mark.pg
 
 ROWS, BATCH, TOUCHED = 100_000, 500, 20_000
+RATE = 30.0
+"""Transactions a second, for what does not depend on how many there are."""
 PARAMETERS = {"tab_rows": ROWS, "batch_size": BATCH, "tab_num": 3}
 
 
@@ -86,7 +88,7 @@ def test_two_loads_give_the_same_data(target: Target) -> None:
 
 def test_updates_touch_the_working_set_only(target: Target, tmp_path: Path) -> None:
     load, dbname = workload(100), database(target, 100)
-    result = load.begin(target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=1.0), tmp_path).finish()
+    result = load.begin(target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=1.0, rate=RATE), tmp_path).finish()
     assert (result.reason, result.failed) == (None, 0)
     row = one(
         target,
@@ -110,13 +112,14 @@ def test_the_share_of_updates_is_honoured(target: Target, tmp_path: Path) -> Non
 
 def test_the_plan_is_that_of_the_load(target: Target, tmp_path: Path) -> None:
     load, dbname = workload(0), database(target, 0)
-    plan = LoadPlan(1, 1, warmup_s=0.0, measure_s=1.0, protocol="simple")
+    plan = LoadPlan(1, 1, warmup_s=0.0, measure_s=1.0, rate=RATE, protocol="simple")
     (simple,) = load.begin(target, dbname, plan, tmp_path / "simple").finish().plans
     assert simple.startswith("read:\n")
     assert re.search(r"mykey >= '?\d+", simple), "the simple protocol plans with values"
     target.postgres.execute(f'ALTER DATABASE "{dbname}" SET enable_indexscan = off')
     target.postgres.execute(f'ALTER DATABASE "{dbname}" SET enable_bitmapscan = off')
-    result = load.begin(target, dbname, LoadPlan(1, 1, warmup_s=0.0, measure_s=1.0), tmp_path / "seq").finish()
+    plan = LoadPlan(1, 1, warmup_s=0.0, measure_s=1.0, rate=RATE)
+    result = load.begin(target, dbname, plan, tmp_path / "seq").finish()
     load.reset(target, policy="always")
     assert "Seq Scan" in result.plans[0]
     assert any("seq scan" in warning.text for warning in result.warnings)

@@ -23,6 +23,8 @@ from server_image import eventually
 
 pytestmark = pytest.mark.pg
 SMALL = {"tab_rows": 20_000, "batch_size": 100, "driver": "loop"}
+IDLE = {"pause_s": 0.02}
+"""For who only waits for calls: without pauses between them two sessions use up a CPU."""
 NO_ROWS: list[SampleRow] = []
 
 
@@ -33,14 +35,16 @@ def ready(target: Target, **parameters: str | int | float) -> tuple[Workload, st
 
 
 @pytest.mark.requirement("R-YBI-06", "R-YBI-08", "R-YBI-10")
-@pytest.mark.parametrize("sessions", [1, 10])
-def test_one_session_and_ten_on_the_same_table(sandbox18: Sandbox, tmp_path: Path, sessions: int) -> None:
+@pytest.mark.parametrize(("sessions", "given", "pause_s"), [(1, {}, 0.001), (10, IDLE, 0.02)])
+def test_one_session_and_ten_on_the_same_table(
+    sandbox18: Sandbox, tmp_path: Path, sessions: int, given: dict[str, float], pause_s: float
+) -> None:
     target = sandbox18.target()
-    load, dbname = ready(target, shape="procedure", iterations=20, pct_update=20)
+    load, dbname = ready(target, shape="procedure", iterations=20, pct_update=20, **given)
     result = load.begin(target, dbname, LoadPlan(sessions, 1, warmup_s=0.0, measure_s=2.0), tmp_path).finish()
     assert (result.reason, result.partial, result.failed, result.malformed_lines) == (None, None, 0, 0)
     assert len(result.log_files) == sessions
-    assert result.pause_s == pytest.approx(0.001), "the loop's own pause counts as one that was asked for"
+    assert result.pause_s == pytest.approx(pause_s), "the loop's own pause counts as one that was asked for"
     assert all(file.stat().st_size for file in result.log_files), "every session did something"
     outcome = Outcome(TrialState.COMPLETE, throughput=result.transactions / 2, steady_from=result.began_at,
                       ended_at=result.ended_at, counters={"window_s": 2.0})  # fmt: skip
@@ -61,7 +65,7 @@ def test_one_session_and_ten_on_the_same_table(sandbox18: Sandbox, tmp_path: Pat
 
 def test_sessions_that_are_told_that_their_time_is_over_end_with_their_call(sandbox18: Sandbox, tmp_path: Path) -> None:
     target = sandbox18.target()
-    load, dbname = ready(target, iterations=20)
+    load, dbname = ready(target, iterations=20, **IDLE)
     running = load.begin(target, dbname, LoadPlan(2, 1, warmup_s=0.0, measure_s=120.0), tmp_path)
     deadline = time.monotonic() + 50
     while not running.wait(0.2) and time.monotonic() < deadline:
@@ -103,7 +107,7 @@ def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
     sandbox = make_sandbox("restarted")
     sandbox.start()
     target = sandbox.target()
-    load, dbname = ready(target)
+    load, dbname = ready(target, **IDLE)
     plan = LoadPlan(2, 1, warmup_s=0.0, measure_s=240.0)  # for as long as a busy machine needs to stop and to start
     running = load.begin(target, dbname, plan, tmp_path)
     try:
