@@ -27,6 +27,7 @@ from pgdyno.targets.target import Target
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.schema import CapturedServer
 from server_image import write_as_owner
+from templates import copied
 from trace_load import run_load
 
 LOGGING = {
@@ -57,10 +58,8 @@ class Captured:
     def copy(self, name: str, *, standby: bool = False) -> Iterator[TargetRequest]:
         """Start a copy of the source as it was before the load."""
         folder, (port,) = self.home / name, free_ports(1)
-        shutil.copytree(self.before, folder, symlinks=True)
+        assert copied(self.before, folder)
         account = pwd.getpwnam(self.target.os_user) if self.target.os_user else pwd.getpwuid(os.geteuid())
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, account.pw_uid, account.pw_gid)
         if standby:
             (folder / "standby.signal").touch()
             os.chown(folder / "standby.signal", account.pw_uid, account.pw_gid)
@@ -85,7 +84,7 @@ def captured() -> Iterator[Captured]:
         source.start()
         source.stop()
         before = home / "before"
-        shutil.copytree(source.data_directory, before, symlinks=True)
+        assert copied(source.data_directory, before)
         shutil.rmtree(before / "captured", ignore_errors=True)
         source.start()
         given = source.target().postgres.parameters

@@ -37,7 +37,7 @@ def copy_library(library: Path) -> None:
     site = Path(binary.origin).parents[1]
     for name in _VENDORED:
         shutil.copytree(site / name, library / name, symlinks=True)
-    shutil.copytree(Path(pgdyno.__file__).parent, library / "pgdyno", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(pgdyno.__file__).parent, library / "pgdyno")  # with its bytecode, which takes a second to make
 
 
 def as_user(

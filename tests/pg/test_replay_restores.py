@@ -31,7 +31,6 @@ def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(
     captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     way = restore_of(f"directory:{captured.before}")
-    owned(captured, captured.before)
     rows = "SELECT count(*) AS n FROM pg_catalog.pg_tables WHERE schemaname = 'public'"
     with captured.copy("brought") as request, opened(request) as copy:
         unmarked = identify(copy, read_facts(copy))
