@@ -19,7 +19,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.undo import activation
 from systemctl_double import Unit
 
-pytestmark = pytest.mark.pg
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("systemd")]
 
 UNIT = "postgresql@15-lab.service"
 CGROUP = f"0::/system.slice/system-postgresql.slice/{UNIT}\n"
@@ -57,6 +57,16 @@ def postmaster_of(sandbox: Sandbox) -> int:
 def lab(make_sandbox: Callable[..., Sandbox], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     sandbox = make_sandbox("systemd", bin_dir=find_build("debian-15"))
     sandbox.start()
+    return lab_of(sandbox, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def shared_lab(shared_servers: Callable[[str], Sandbox], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Give one for those who only look at its server."""
+    return lab_of(shared_servers("debian-15"), tmp_path, monkeypatch)
+
+
+def lab_of(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     own = sandbox.target().control
     assert isinstance(own, PgCtl)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
@@ -92,8 +102,8 @@ def test_a_unit_without_its_own_reload_is_reloaded_by_sql(lab: Lab) -> None:
     assert control.postgres.fetch("SHOW work_mem") == [{"work_mem": "7MB"}]
 
 
-def test_a_unit_that_is_not_there(lab: Lab) -> None:
-    control = dataclasses.replace(lab.control(), unit="none.service", data_directory=None)
+def test_a_unit_that_is_not_there(shared_lab: Lab) -> None:
+    control = dataclasses.replace(shared_lab.control(), unit="none.service", data_directory=None)
     with pytest.raises(RestartError, match=r'unit "none\.service" did not restart'):
         control.restart()
 
@@ -120,7 +130,7 @@ def test_detection_is_sure_when_the_units_main_process_is_the_server(lab: Lab) -
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_detection_that_is_not_sure_says_what_it_saw(lab: Lab, changes: dict[str, object], words: str) -> None:
-    found = find_control(LocalRunner(), lab.control().postgres, lab.signs(**changes), None)
+def test_detection_that_is_not_sure_says_what_it_saw(shared_lab: Lab, changes: dict[str, object], words: str) -> None:
+    found = find_control(LocalRunner(), shared_lab.control().postgres, shared_lab.signs(**changes), None)
     assert isinstance(found, Undetected)
     assert words in found.saw
