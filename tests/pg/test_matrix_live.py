@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from pgdyno.linux import processes
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.workloads.dataset import PgbenchTables
+from server_image import write_as_owner
 from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("matrix-live")]
@@ -43,9 +45,18 @@ class Place:
         return {"PGDYNO_HOME": str(self.home), "PGDYNO_STORE": str(self.store)}
 
 
+@pytest.fixture(scope="module")
+def waiting_home(shared_home: Path) -> Path:
+    """A PGDYNO_HOME whose sandbox waits for 5 ms in each commit: clients are as busy, and the CPUs are not."""
+    with Sandbox.open_or_create(root=shared_home / "cache") as sandbox:
+        main = sandbox.data_directory / "postgresql.conf"
+        write_as_owner(main, main.read_text() + "commit_delay = 5000\ncommit_siblings = 0\n")
+    return shared_home
+
+
 @pytest.fixture
-def place(shared_home: Path, tmp_path: Path) -> Place:
-    return Place(shared_home, tmp_path / "store.db")
+def place(waiting_home: Path, tmp_path: Path) -> Place:
+    return Place(waiting_home, tmp_path / "store.db")
 
 
 def words(*more: str) -> list[str]:
