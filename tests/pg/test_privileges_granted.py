@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from fix_postgres import BUILDS, find_build
+from fix_postgres import BUILDS, NIGHT, find_build
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
 from pgdyno.sandbox.sandbox import Sandbox
@@ -66,7 +66,7 @@ def test_a_role_is_told_what_it_lacks_and_works_with_it(
 
 @pytest.mark.requirement("R-VER-13")
 @pytest.mark.slow
-@pytest.mark.parametrize("build", ["embedded-18", "debian-15"])
+@pytest.mark.parametrize("build", ["embedded-18", *(["debian-15"] if NIGHT else [])])
 def test_bench_with_the_rights_of_bench_alone(
     make_sandbox: Callable[..., Sandbox], pgdyno_home: Path, tmp_path: Path, build: str
 ) -> None:

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from advisor_case import GB, MB, make_case
-from fix_postgres import find_build
+from fix_postgres import NIGHT, find_build
 from kernel_case import buffers
 from pgdyno.advisor.shared_memory import need_now
 from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
+BUILDS = ["debian-15", "embedded-18", *(["npm-16", "npm-17"] if NIGHT else [])]
 
 
 @pytest.mark.requirement("R-KRN-14")
-@pytest.mark.parametrize("build", ["debian-15", "npm-16", "npm-17", "embedded-18"])
+@pytest.mark.parametrize("build", BUILDS)
 def test_the_formula_is_within_two_percent_of_the_servers_own_figure(
     build: str, make_sandbox: Callable[..., Sandbox]
 ) -> None:
