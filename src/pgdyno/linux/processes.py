@@ -12,7 +12,7 @@ from pgdyno.linux.small_files import read_small_bytes
 
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_UIDS = re.compile(r"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
+_UIDS = re.compile(rb"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
 NO_LISTS = "this kernel has no lists of children (CONFIG_PROC_CHILDREN)"
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _HUGE = re.compile(r"^HugetlbPages:\s+(\d+) kB", re.MULTILINE)
@@ -105,10 +105,15 @@ def number_in(text: str) -> int | None:
     return None if found is None else int(found[0])
 
 
+def command_words(pid: int) -> list[bytes]:
+    """Return the words of a process's command line, an empty one last. Raises OSError when it is gone."""
+    return read_small_bytes(f"{PROC}/{pid}/cmdline").split(b"\0")
+
+
 def account_of(pid: int, proc: Path = PROC) -> int | None:
     """Return the effective user id that a process runs with, None when it is gone."""
     try:
-        status = (proc / str(pid) / "status").read_text()
+        status = read_small_bytes(f"{proc}/{pid}/status")  # of every process in turn; any account gives it any name
     except OSError:
         return None
     found = _UIDS.search(status)

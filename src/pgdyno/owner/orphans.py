@@ -19,6 +19,7 @@ from pgdyno.owner import worker
 from pgdyno.owner.account import Account
 
 WAIT_S = 10.0
+_BOOT = worker.BOOT.encode()
 
 
 def end_orphans(account: Account, *, wait_s: float = WAIT_S, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -49,9 +50,8 @@ def _orphans(uid: int) -> Iterator[int]:
         with contextlib.suppress(OSError):
             if processes.account_of(pid) != uid:
                 continue
-            words = (processes.PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            stat = processes.read_stat(pid)
-            if worker.BOOT in words and stat is not None and not stat.has_ended and words[-2] != str(stat.parent):
+            words, stat = processes.command_words(pid), processes.read_stat(pid)
+            if _BOOT in words and stat is not None and not stat.has_ended and words[-2] != b"%d" % stat.parent:
                 yield pid
 
 

@@ -187,7 +187,7 @@ def _being_stopped(bundle: UndoBundle, journal: Journal) -> ProcessIdentity | No
 def _is_controlled(data_directory: str) -> bool:
     for pid in processes.all_pids():
         try:
-            words = (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+            words = processes.command_words(pid)
         except OSError:
             continue
         if os.fsencode(data_directory) in words and any(Path(os.fsdecode(word)).name == "pg_ctl" for word in words):

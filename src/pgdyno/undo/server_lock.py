@@ -243,7 +243,7 @@ def _watchdogs_of(holder: Holder) -> list[int]:
     found = []
     for pid in processes.all_pids():
         with contextlib.suppress(OSError):
-            words = (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+            words = processes.command_words(pid)
             if b"pgdyno.undo.watchdog" in words and os.fsencode(holder.bundle) in words:
                 found.append(pid)
     return found

@@ -56,6 +56,15 @@ def test_one_that_waits_to_be_reaped_is_not_alive() -> None:
         assert not processes.alive(child.pid)
 
 
+@pytest.mark.parametrize(("status", "account"), [(b"Uid:\t0\t1000\t0\t0\n", 1000), (b"State:\tZ (zombie)\n", None)])
+def test_the_account_of_a_process_is_told_whatever_its_name(tmp_path: Path, status: bytes, account: int | None) -> None:
+    """Any account may give its process a name that is no text: it broke off the look at all the others."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").write_bytes(b"Name:\t\xff\xfeUid:\n" + status)
+    assert processes.account_of(7, tmp_path) == account
+    assert processes.account_of(8, tmp_path) is None
+
+
 def walk(*readings: list[ProcessStat]) -> float | None:
     given_out = iter(readings)
     return processes.tree_cpu_s(1, stats=lambda _: next(given_out))
