@@ -8,7 +8,6 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 UNUSED = /(tests|lexers)/|/site-packages/(mypy|mypyc|pip|setuptools)/
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '$(UNUSED)' src $(VENV)/lib || true  # on all cores, where pip takes one; what nobody imports is compiled when somebody does; packages hold files of other Pythons, too
 JOBS   ?= 6
-PURE_JOBS ?= 2
 PUSH_MUTANTS ?= 3
 SERVER_JOBS ?= 8
 FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
@@ -16,7 +15,7 @@ FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint types pages kernel pure mutants servers unit contract pg host web docs fuzz bench nightly wheel lock system ready programs engine clean
+.PHONY: help venv demo test lint types pages kernel pure pure-1 pure-2 mutants servers unit contract pg host web docs fuzz bench nightly wheel lock system ready programs engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -44,17 +43,20 @@ pages:
 	$(BIN)/python tools/vendor.py --check
 	$(BIN)/python tools/build_engine.py --lint
 
-servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
-	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
+servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins; what only workers can show of workers is among the pure tests
+	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS)) tests/unit/test_test_groups.py
 
-pure: $(DEV)  # one a core: each collects all, which costs what a hundred tests do, and none of them waits; files in the random order, not by their size
-	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) tests/unit
+pure: $(DEV)  # each run has half of the files: workers of one run would each collect all, and say of each test how it went
+	$(MAKE) --no-print-directory -k -j 2 --output-sync=target pure-1 pure-2
+
+pure-1 pure-2:
+	PGDYNO_TEST_PART=$(@:pure-%=%)/2 nice -n 10 $(BIN)/pytest $(SHUFFLED) tests/unit
 
 mutants: $(DEV)  # a sample of what the night does: lists who survives, and fails nothing
 	nice -n 10 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)
 
-kernel: $(DEV)  # collects what `servers` runs, and so compiles it: on a fresh clone each of the workers would do so
-	$(BIN)/pytest $(SHUFFLED) -m alone $(filter-out tests/unit,$(FOLDERS))
+kernel: $(DEV)
+	$(BIN)/pytest $(SHUFFLED) -m alone tests/host
 
 unit contract pg web: $(DEV) ## Run one folder of tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests/$@

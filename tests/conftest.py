@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Collecting tests makes a million objects that stay: to look through them again and again was a tenth of the CPU time.
 gc.set_threshold(50_000)
+
+# Not for a pytest that a test starts: 1/2 is one of two runs beside each other, each of which has files of its own.
+PART = os.environ.pop("PGDYNO_TEST_PART", "1/1").split("/")
 
 pytest_plugins = [
     "named_failures",
@@ -76,20 +80,32 @@ if os.geteuid() == 0:
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Let the first worker of a run collect alone: it rewrites the asserts, and what it keeps serves the others.
 
-    On a fresh clone each of them did so: 9 CPU seconds for all tests of `unit`, 5 for the others.
+    On a fresh clone each of them did so: 9 CPU seconds for all tests of `unit`, 5 for the others. What is collected
+    stays, so nothing of it is looked through for garbage.
     """
     from templates import FOLDER  # a plugin, whose own asserts are to be rewritten first
 
-    if not hasattr(session.config, "workerinput"):
+    gc.disable()
+    try:
+        if not hasattr(session.config, "workerinput"):
+            return (yield)
+        done = Path(os.environ[FOLDER]) / "collected"
+        with done.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                result = yield
+                done.touch()
+                return result
         return (yield)
-    done = Path(os.environ[FOLDER]) / "collected"
-    with done.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
-            result = yield
-            done.touch()
-            return result
-    return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave the files of the other parts to the runs beside this one: by the name, so that each has them for sure."""
+    number, parts = map(int, PART)
+    ours = zlib.crc32(collection_path.name.encode()) % parts == number - 1
+    return True if collection_path.match("test_*.py") and not ours else None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -132,7 +148,6 @@ def _place(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
 
 

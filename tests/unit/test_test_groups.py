@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import conftest
 from conftest import LONGEST
 from few_messages import but_what_nobody_reads
 from templates import FOLDER
@@ -57,6 +58,21 @@ def test_workers_send_only_what_is_read(request: pytest.FixtureRequest) -> None:
         pytest.skip("without workers, with -v and with --durations all is told")
     (sends,) = [one.sendevent for one in request.config.pluginmanager.get_plugins() if hasattr(one, "sendevent")]
     assert sends.__name__ == "send_what_is_read"
+
+
+def test_each_file_is_part_of_one_run_and_of_a_run_without_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs beside each other are told apart by their parts alone: what both left out nobody would miss."""
+    files = sorted(TESTS.glob("unit/**/test_*.py"))
+    monkeypatch.setattr(conftest, "PART", ["1", "1"])
+    assert not any(map(conftest.pytest_ignore_collect, files))
+    kept = []
+    for number in ("1", "2"):
+        monkeypatch.setattr(conftest, "PART", [number, "2"])
+        kept.append({file for file in files if not conftest.pytest_ignore_collect(file)})
+        assert not conftest.pytest_ignore_collect(TESTS / "unit" / "stats"), "a folder may hold both"
+    assert kept[0] | kept[1] == set(files)
+    assert not kept[0] & kept[1]
+    assert min(map(len, kept)) > len(files) / 3
 
 
 def test_what_takes_longest_is_there() -> None:
