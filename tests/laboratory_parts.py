@@ -112,7 +112,7 @@ class Parts:
 
 
 @contextmanager
-def made(monkeypatch, tmp_path, parts, look=None):
+def made(monkeypatch, tmp_path, parts, look=None, *, uses_beside=False):
     monkeypatch.setattr(module, "Sampler", lambda *_, **__: parts)
     monkeypatch.setattr(module, "warm_buffers", lambda *_: parts.warmed)
     with Store.open(tmp_path / "store.db") as store:
@@ -128,5 +128,6 @@ def made(monkeypatch, tmp_path, parts, look=None):
             watcher=parts,
             folder=tmp_path,
             look=look,
+            uses_beside=uses_beside,
             sleep=lambda _: None,
         )

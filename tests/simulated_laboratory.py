@@ -127,7 +127,7 @@ class SimulatedLaboratory:
         self._odd = odd or {}
         self._unsteady, self._fails, self._unknown_cpu = unsteady, fails, unknown_cpu
         self._kill_after = kill_after
-        self._shared, self._drowned, self.company = shared, drowned, Company()
+        self._drowned, self.company = drowned, Company((lambda: None) if shared else None, uses_beside=shared)
 
     @property
     def is_replaying(self) -> bool:
@@ -197,7 +197,7 @@ class SimulatedLaboratory:
         disturbed = share(number, spec.configuration) if callable(share) else chance.random() < share
         if disturbed:
             tps *= math.exp(chance.gauss(0, self._drowned))
-        taken = disturbed and self._shared and self.company.stays
+        taken = disturbed and self.company.uses_next
         beside = {BESIDE_OTHERS: 1.0} if taken else {}
         return Outcome(
             TrialState.DISTURBED if disturbed and not taken else TrialState.COMPLETE,

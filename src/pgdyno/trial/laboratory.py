@@ -25,7 +25,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds, examined
 from pgdyno.trial.breach import Baselines, ScriptErrors, ending, tripped
-from pgdyno.trial.company import Company, Look, wait_and_look
+from pgdyno.trial.company import Company, Look
 from pgdyno.trial.driven_load import OVERRUN_S, DrivenLoad
 from pgdyno.trial.extension import Extension, reserve_s
 from pgdyno.trial.lifecycle import Phase, Transition, TrialAction, TrialEvent, begin, step
@@ -59,8 +59,8 @@ class Laboratory:
     trial; a guard that trips ends the load and brings the baseline back before anything else. None watches nothing.
     `budget` bounds the restarts of trials, not those of the way back. `stopwatch` counts the time of a study that has
     a budget of it. `look` says what others do on a machine where two runs in a row were disturbed: the study waits a
-    little and then uses what runs beside them. None insists on a machine that is left to it. `are_alike` says that all
-    trials have the same settings.
+    little, and where it `uses_beside`, runs beside those who stay are used. None insists on a machine that is left to
+    it. `are_alike` says that all trials have the same settings.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Laboratory:
         budget: RestartBudget | None = None,
         stopwatch: Stopwatch | None = None,
         look: Look | None = None,
+        uses_beside: bool = False,
         are_alike: bool = False,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] | None = None,
@@ -99,7 +100,7 @@ class Laboratory:
         self._restart = restart
         self.restarts = Restarts(facts, budget, always=restart == "always", sleep=sleep)
         self._sentry = sentry
-        self._look, self._company = look, Company()
+        self.company = Company(look, uses_beside=uses_beside)
         self._guards_began = self._told_cold = False
         self._trips = 0
         self._baselines = Baselines()
@@ -152,15 +153,15 @@ class Laboratory:
             self._pace.end(trial)
         else:
             self.restarts.allow(spec.configuration, self._waiting)
-            if self._look is not None and self._company.wants_wait:
+            if self.company.wants_wait:
                 self._expect("wait for others", BETWEEN_S)
                 budget_s = None if self.stopwatch is None else self.stopwatch.budget_s
-                wait_and_look(self._look, self._watcher, budget_s=budget_s, timer=self._timer)
+                self.company.wait(self._watcher, budget_s=budget_s, timer=self._timer)
             floor = floor_tps if spec.role is Role.SEARCH else None
             trial = self._measure(spec, plan or self.study.plan, workload or self._workload, floor)
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
-            self._company.note(trial.outcome)
+            self.company.note(trial.outcome)
             if self.stopwatch is not None:
                 self.stopwatch.mark(trial.outcome, recorded=recorded)
             if trial.state is TrialState.COMPLETE:
@@ -342,21 +343,16 @@ class Laboratory:
                 work.plan,
                 left_s=None if self.stopwatch is None else self.stopwatch.left_s(),
                 repeats_extended=repeated is not None and EXTENDED in repeated.counters,
-                beside_others=self._beside_others,
+                beside_others=self.company.uses_next,
             ),
         )
-
-    @property
-    def _beside_others(self) -> bool:
-        """Return whether a run is used although others use the machine."""
-        return self._look is not None and self._company.stays
 
     def _stop_sampling(self, work: Work, _: Transition) -> None:
         if work.sampler is not None:
             work.batch = work.sampler.stop()
 
     def _assess(self, work: Work, _: Transition) -> TrialEvent:
-        outcome = work.assessed(self.facts, self.bounds, beside_others=self._beside_others)
+        outcome = work.assessed(self.facts, self.bounds, beside_others=self.company.uses_next)
         if work.ended_early is None:
             if self._sentry is not None:
                 self._sentry.check()

@@ -11,6 +11,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.studies.noise.run import run_noise
 from pgdyno.studies.pairs.blocks import hint_after
+from pgdyno.trial.company import Company
 
 if TYPE_CHECKING:
     from pgdyno.trial.laboratory import Laboratory
@@ -32,7 +33,7 @@ def test_a_noise_study_whose_runs_fail_says_so(state: TrialState, word: str) -> 
     def run(spec: TrialSpec) -> Trial:
         return Trial(1, "s", spec, state, Outcome(state, "pgbench was ended by SIGKILL"))
 
-    laboratory = cast("Laboratory", SimpleNamespace(run=run, spent_s=1.0))
+    laboratory = cast("Laboratory", SimpleNamespace(run=run, spent_s=1.0, company=Company()))
     with pytest.raises(EnvironmentUnsuitable, match="3 runs in a row") as raised:
         run_noise(laboratory, budget_s=60.0, announce=lambda _: None)
     assert word in str(raised.value.hint)

@@ -24,6 +24,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.noise.run import FEWEST_RUNS, noise_result, run_noise, series_of
 from pgdyno.studies.reports import build_report
+from pgdyno.trial.company import Company
 from simulated_laboratory import SimulatedLaboratory, flat, simulated_study
 
 pytestmark = pytest.mark.requirement("R-EXP-11")
@@ -193,7 +194,7 @@ def test_a_machine_that_others_keep_busy_from_the_start_costs_three_runs_and_not
         state = TrialState.COMPLETE if len(asked) <= quiet else TrialState.DISTURBED
         return Trial(len(asked), "s", spec, state, Outcome(state, "foreign CPU"))
 
-    laboratory = SimpleNamespace(run=run, spent_s=1.0)
+    laboratory = SimpleNamespace(run=run, spent_s=1.0, company=Company())
     with pytest.raises(EnvironmentUnsuitable, match=f"^{made - quiet} runs in a row could not be used$"):
         run_noise(laboratory, budget_s=100.0, announce=lambda _: None)
     assert len(asked) == made

@@ -15,6 +15,7 @@ from pgdyno.studies.scale.plan import ScalePlan
 from pgdyno.studies.scale.run import run_scale
 from pgdyno.studies.session import guarding
 from pgdyno.studies.session.guarding import Halting, halting
+from pgdyno.trial.company import Company
 from pgdyno.trial.stopwatch import BudgetSpent
 from scale_example import planned
 
@@ -23,6 +24,8 @@ NO_SAMPLER: Any = SimpleNamespace(reading=dict)
 
 class Made:
     """A laboratory that measures nothing; `states` are those of the runs by number, complete where none is named."""
+
+    company = Company()
 
     def __init__(self, plan: ScalePlan, recorded: int = 0, **states: TrialState) -> None:
         self.ran = list[tuple[TrialSpec, LoadPlan]]()

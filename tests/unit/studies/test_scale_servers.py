@@ -33,6 +33,7 @@ from pgdyno.studies.scale.servers import (
 )
 from pgdyno.studies.scale.words import plan_lines, proportion_text
 from pgdyno.studies.session.guarding import halting
+from pgdyno.trial.company import Company
 from scale_example import PLAN, made_runs, planned
 from study_example import make_study
 
@@ -81,6 +82,8 @@ def test_a_server_that_cannot_be_one_is_refused_with_its_line(text: str, said: s
 
 class Made:
     """A laboratory that measures nothing; all of them write into one list of what ran in which order."""
+
+    company = Company()
 
     is_replaying = False
 

@@ -19,10 +19,8 @@ from pgdyno.workloads.sized import AFTER, BEFORE, counted
 def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs: int = 1) -> list[Trial]:
     """Measure `runs` times; a disturbed or unsteady run is repeated, and both are kept."""
     laboratory.expect(runs)
-    return [
-        run_repeating(laboratory.run, TrialSpec(configuration, Role.ARM, "bench", block, 0))
-        for block in range(1, runs + 1)
-    ]
+    specs = [TrialSpec(configuration, Role.ARM, "bench", block, 0) for block in range(1, runs + 1)]
+    return [run_repeating(laboratory.run, spec, company=laboratory.company) for spec in specs]
 
 
 def bench_result(laboratory: Laboratory, trials: list[Trial]) -> BenchResult:

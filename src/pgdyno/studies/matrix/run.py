@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.policy import check_settings, worst_class
@@ -23,15 +24,13 @@ from pgdyno.sandbox.loopback import obstacle_to
 from pgdyno.studies.matrix.cell_workload import CellWorkload, pin_server
 from pgdyno.studies.matrix.plan import MatrixPlan, Room, order, skip_reason
 from pgdyno.studies.matrix.rows import CellRun, Surroundings, build_row, group_runs
+from pgdyno.studies.pairs.blocks import REPEATED, run_repeating
 from pgdyno.studies.session.study_session import OWN_SESSIONS, StudySession
 from pgdyno.targets.target import Target
-from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import plural
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 
-REPEATS = 2
-"""How often a disturbed or unsteady run is repeated at its place."""
 LOST = 3
 """So many repetitions of one cell that came to nothing end its measuring: the reason stands in its row."""
 
@@ -151,7 +150,8 @@ def run_matrix(session: StudySession, plan: MatrixPlan, announce: Callable[[str]
         workload = CellWorkload(inner, server_cpus=cell.server_cpus, every_cpu=affinity)
         load = replace(plan.load(cell), host=hosts[cell.placement])
         spec = TrialSpec(known[cell], role, label(cell), block, slot, factors=cell.factors())
-        return _repeating(laboratory, spec, lambda one: laboratory.run(one, plan=load, workload=workload))
+        run = partial(laboratory.run, plan=load, workload=workload)
+        return run_repeating(run, spec, spoilt=REPEATED, company=laboratory.company)
 
     laboratory.expect(1 + plan.repetitions * len(cells))
     try:
@@ -167,16 +167,6 @@ def run_matrix(session: StudySession, plan: MatrixPlan, announce: Callable[[str]
         if affinity:
             pin_server(target, affinity)
     return matrix_of(session, plan, cells, skipped)
-
-
-def _repeating(laboratory: Laboratory, spec: TrialSpec, run: Callable[[TrialSpec], Trial]) -> Trial:
-    """Run a cell, again while it is disturbed or unsteady; a partial one stays partial, so that its row says so."""
-    trial = run(spec)
-    for _ in range(REPEATS):
-        if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
-            break
-        trial = run(replace(spec, repeats=trial.id))
-    return trial
 
 
 def _prepared(

@@ -82,7 +82,8 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
     runs: list[Trial] = []
     lost = made = 0
     for block in range(1, 10_000):
-        tried = tries(laboratory.run, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
+        spec = TrialSpec(BASELINE, Role.ARM, "A", block, 0)
+        tried = tries(laboratory.run, spec, company=laboratory.company)
         made, trial = made + len(tried), tried[-1]
         lost = 0 if trial.state is TrialState.COMPLETE else lost + 1
         if lost >= (LOST_BLOCKS if runs or trial.state is not TrialState.DISTURBED else 1):

@@ -14,11 +14,14 @@ from pgdyno.model.trial import EXTENDED, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.wording import told_once
 from pgdyno.store.catalogue import Store
+from pgdyno.trial.company import Company
 from pgdyno.trial.recorded import SPOILT
 from pgdyno.trial.stopwatch import BudgetSpent
 
 REPEATS = 2
 """How often a disturbed or unsteady trial is repeated at its place before its block is given up."""
+REPEATED = frozenset({TrialState.DISTURBED, TrialState.UNSTEADY})
+"""What is repeated of runs that stand alone; a partial one stays partial, so that its row says so."""
 LOST_BLOCKS = 3
 """How many blocks in a row may be given up before the machine is called unsuitable."""
 NO_TIME = "time ran out"
@@ -189,22 +192,41 @@ def _run_block(
     return trials
 
 
-def run_repeating(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> Trial:
+def run_repeating(
+    run: Callable[[TrialSpec], Trial],
+    spec: TrialSpec,
+    *,
+    spoilt: Collection[TrialState] = SPOILT,
+    company: Company | None = None,
+) -> Trial:
     """Run a trial until it counts, as `tries` does, and return the last one."""
-    return tries(run, spec)[-1]
+    return tries(run, spec, spoilt=spoilt, company=company)[-1]
 
 
-def tries(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> list[Trial]:
-    """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times; return them all.
+def tries(
+    run: Callable[[TrialSpec], Trial],
+    spec: TrialSpec,
+    *,
+    spoilt: Collection[TrialState] = SPOILT,
+    company: Company | None = None,
+) -> list[Trial]:
+    """Run a trial, and again at once while it is `spoilt`, up to REPEATS times, and return them all.
 
-    One that was unsteady although it was extended has had the time of a repetition already, and has one less.
+    One that was unsteady although it was extended has had the time of a repetition already, and has one less. The
+    laboratory's `company` says whether others stay: then a disturbed one is not repeated.
     """
     made = [run(spec)]
     outcome = made[0].outcome
     is_extended = made[0].state is TrialState.UNSTEADY and outcome is not None and EXTENDED in outcome.counters
-    while made[-1].state in SPOILT and len(made) <= REPEATS - is_extended:
+    while len(made) <= REPEATS - is_extended and is_repeated(made[-1], spoilt, company):
         made.append(run(replace(spec, repeats=made[-1].id)))
     return made
+
+
+def is_repeated(trial: Trial, spoilt: Collection[TrialState], company: Company | None) -> bool:
+    """Tell whether a run is worth repeating at its place: not beside others who stayed when they were waited for."""
+    others_stay = trial.state is TrialState.DISTURBED and company is not None and company.stayed
+    return trial.state in spoilt and not others_stay
 
 
 def hint_after(states: Collection[TrialState]) -> str:

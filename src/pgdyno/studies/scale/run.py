@@ -18,7 +18,7 @@ from pgdyno.report.facts_image import FactsImage, host_of
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix.rows import CellRun, held_locks, host_cpu
-from pgdyno.studies.pairs.blocks import REPEATS
+from pgdyno.studies.pairs.blocks import REPEATED, REPEATS, is_repeated
 from pgdyno.studies.pairs.result import count_states
 from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, PlannedLevel, ScalePlan
 from pgdyno.studies.scale.runs import BottleneckWords, ScaleRun, curve_of, levels_of
@@ -82,7 +82,7 @@ def run_scale(
                     trial = measure(spec, laboratory)
                 except BudgetSpent as spent:
                     return str(spent)
-                if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
+                if not is_repeated(trial, REPEATED, laboratory.company):
                     break
                 spec = replace(spec, repeats=trial.id)
     return ""

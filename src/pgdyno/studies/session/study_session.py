@@ -200,7 +200,8 @@ def open_study(
             budget=request.budget,
             stopwatch=request.stopwatch,
             sentry=sentry,
-            look=looker(target, request.bounds) if kind.beside_others else None,
+            look=looker(target, request.bounds),
+            uses_beside=kind.beside_others,
             are_alike=kind.are_alike,
             clock=clock,
         )
