@@ -97,7 +97,10 @@ def alerts_of(
                 found.append(Alert("unsure", told, live.study))
             tripped = [trial for trial in card.trials if trial.reason.startswith("guard ")]
             found += [Alert("unsure", f"trial {trial.id} was ended: {trial.reason}", live.study) for trial in tripped]
+    under_way = {card.live.study for card in cards if card.silent_s is None}
     for study in studies:
+        if study.id in under_way:  # resumed a moment ago, since the list was read
+            continue
         end = (ends or {}).get(study.id, StudyEnd())
         took_s = 0.0 if study.result is None else study.result.elapsed_s or 0.0
         is_recent = now - max(study.created_at + took_s, end.at) < RECENT_S

@@ -33,13 +33,12 @@ from pgdyno.model.live import Live
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import Study
 from pgdyno.store.catalogue import Store
-from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
 from pgdyno.web.access import ACTED, Access, AccessGate
 from pgdyno.web.cards import StudyCard
 from pgdyno.web.crowd import ConnectionLimits, Seats, peer_of
 from pgdyno.web.operator_door import REQUESTS
-from pgdyno.web.overview import Overview, OverviewReader
+from pgdyno.web.overview import Overview, OverviewReader, StudyRow
 from pgdyno.web.pages import (
     FILES,
     Acting,
@@ -127,13 +126,13 @@ class Dashboard:
             return _drawn_run(self._store, number)
 
     def live(self) -> object:
-        """Return what runs, as data."""
-        return {"running": [live.to_json() for live in LiveBoard(self._store).running()]}
+        """Return what runs, as data: what the first page has a card of."""
+        return {"running": [card.live.to_json() for card in self._reader.latest().cards]}
 
     def studies(self, page: int) -> object:
         """Return a page of the list of studies, as data."""
         rows = self._reader.page(page).rows
-        return {"page": page, "studies": [_study_json(row.study) for row in rows]}
+        return {"page": page, "studies": [_study_json(row) for row in rows]}
 
     def queue(self) -> object:
         """Return all jobs, as data."""
@@ -182,11 +181,12 @@ def _drawn_run(store: Store, number: int) -> str:
     return render(build_run_report(store, run_record(store, store.study(trial.study_id), trial)), home="/")
 
 
-def _study_json(study: Study) -> dict[str, object]:
-    """Return what a list of studies has of one; its report has the rest."""
+def _study_json(row: StudyRow) -> dict[str, object]:
+    """Return what a list of studies has of one, with the page's `word` for it; its report has the rest."""
+    study = row.study
     verdict = None if study.result is None else plain(study.result.headline)
     return {
-        "study": study.id, "kind": study.kind, "name": study.name, "state": study.state,
+        "study": study.id, "kind": study.kind, "name": study.name, "state": study.state, "word": row.word,
         "created_at": study.created_at, "target": study.target, "workload": study.workload.name, "verdict": verdict,
     }  # fmt: skip
 

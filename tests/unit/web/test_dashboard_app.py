@@ -233,8 +233,11 @@ def test_the_list_says_of_a_study_that_nobody_writes_what_store_list_says(
     study, at = example.add_tune(store), time.time() - age_s
     store.update_study(study, state=StudyState.RUNNING)
     LiveBoard(store).show(live(study, at=at, began_at=at - 9))
-    rows = event(make_app(store, OPEN, is_over=lambda _study, _live: is_over))["studies"]
-    assert f">{word}<" in rows
+    app = make_app(store, OPEN, is_over=lambda _study, _live: is_over)
+    assert f">{word}<" in event(app)["studies"]
+    listed, running = (json.loads(ask(app, f"/api/v1/{name}.json").body) for name in ("studies", "live"))
+    assert [one["word"] for one in listed["studies"]] == [word]
+    assert [one["study"] for one in running["running"]] == ([] if is_over else [study]), "as the page has cards"
 
 
 def test_a_study_that_fell_silent_long_ago_is_shown_no_more(store: Store) -> None:

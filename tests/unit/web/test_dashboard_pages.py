@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
@@ -20,11 +20,11 @@ import study_example as example
 from dashboard_asking import CLOSED, OPEN, ask
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.live import Live, LivePoint
-from pgdyno.model.study import USERS_LOAD, StudyKind
+from pgdyno.model.study import USERS_LOAD, StudyKind, StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.web import pages
-from pgdyno.web.alerts import _silence
+from pgdyno.web.alerts import _silence, alerts_of
 from pgdyno.web.app import make_app
 from pgdyno.web.cards import StudyCard
 
@@ -197,6 +197,16 @@ def test_a_command_of_an_alert_holds_no_other_one() -> None:
     for is_over in (True, False):
         card = SimpleNamespace(live=live, study=SimpleNamespace(kind=StudyKind.TUNE), is_over=is_over, silent_s=60.0)
         assert "--resume 'x; reboot' continues it" in _silence(cast(StudyCard, card))
+
+
+def test_a_study_that_was_just_resumed_has_no_alert_of_how_it_ended_before() -> None:
+    """The list of studies is read every five seconds: it still says that the study failed, or was disturbed."""
+    study = replace(example.make_study(), state=StudyState.FAILED, created_at=100.0)
+    counts = {study.id: {"disturbed": 2}}
+    live: Any = SimpleNamespace(study=study.id, lamps=())
+    runs: Any = SimpleNamespace(live=live, study=study, silent_s=None, question=None, trials=())
+    assert [one.tone for one in alerts_of([], [study], counts, [], now=200.0)] == ["bad"]
+    assert [one.tone for one in alerts_of([runs], [study], counts, [], now=200.0)] == ["unsure"]
 
 
 def test_a_killed_replay_is_sent_to_its_answers_and_not_to_a_list_without_it() -> None:
