@@ -24,7 +24,7 @@ _TARGET = "postgres/target.json"
 _OF_POSTMASTER = ("status", "cgroup", "mountinfo")
 
 
-def take_capture(target: Target, *, now: float | None = None) -> Capture:
+def take_capture(target: Target) -> Capture:
     """Read server and host. Over ssh the agent does it there, with this very code.
 
     The host is left out, with the reason, where the server is elsewhere or only SQL is allowed. Raises ConnectError
@@ -51,7 +51,7 @@ def take_capture(target: Target, *, now: float | None = None) -> Capture:
     for key in [key for key in texts if not is_key(key)]:  # a device may have any name; a capture keeps usual ones
         missing[key] = "its name is none that a capture keeps"
         del texts[key]
-    return Capture(texts, missing, "live", _stamp(now), f"pgdyno {__version__}")
+    return Capture(texts, missing, "live", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), f"pgdyno {__version__}")
 
 
 def _target_text(target: Target) -> str:
@@ -109,7 +109,3 @@ def _usable(pid: int) -> int | None:
         return len(os.sched_getaffinity(pid))
     except OSError:
         return None
-
-
-def _stamp(now: float | None) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if now is None else now))

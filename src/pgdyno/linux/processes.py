@@ -163,14 +163,14 @@ def _postmaster_and_children(pid: int) -> list[ProcessStat]:
     return [] if stat is None else [stat, *children_of(pid)]
 
 
-def huge_pages_mapped(pid: int, proc: Path = PROC) -> bool | None:
+def huge_pages_mapped(pid: int) -> bool | None:
     """Tell whether a process has touched huge pages of the kernel's pool; None when the kernel does not say.
 
     Every user may read that, where the mappings themselves are for root and the owner. A postmaster touches its
     shared memory when it sets it up.
     """
     try:
-        found = _HUGE.search((proc / str(pid) / "status").read_text())
+        found = _HUGE.search((PROC / str(pid) / "status").read_text())
     except OSError:
         return None
     return None if found is None else int(found[1]) > 0

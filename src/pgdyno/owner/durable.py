@@ -63,11 +63,11 @@ def read_regular_into(path: Path, room: memoryview, start: int) -> int:
         return file.readinto(room)
 
 
-def open_fresh(path: Path, mode: int = 0o644) -> BinaryIO:
+def open_fresh(path: Path) -> BinaryIO:
     """Open a new file for writing in a directory where others may make files too: what they put there goes first."""
     path.unlink(missing_ok=True)
     file = os.fdopen(os.open(path, _CREATE, 0o600), "wb")
-    os.fchmod(file.fileno(), mode)
+    os.fchmod(file.fileno(), 0o644)
     return file
 
 

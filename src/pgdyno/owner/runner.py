@@ -278,5 +278,5 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
-def _last_lines(text: str, count: int = 8) -> str | None:
-    return "\n".join(text.strip().splitlines()[-count:]) or None
+def _last_lines(text: str) -> str | None:
+    return "\n".join(text.strip().splitlines()[-8:]) or None

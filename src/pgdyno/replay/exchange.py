@@ -130,10 +130,9 @@ def left_exchanges() -> Iterator[tuple[ExchangeRecord, Path]]:
                 yield record, path
 
 
-def finish_left(record: ExchangeRecord, path: Path, runner: Runner | None = None) -> None:
+def finish_left(record: ExchangeRecord, path: Path) -> None:
     """Finish what a killed restore left, by what is on disk alone. Raises EnvironmentUnsuitable where it cannot."""
-    runner = runner or LocalRunner()
-    directory = Path(record.directory)
+    directory, runner = Path(record.directory), LocalRunner()
     try:
         hands = hands_of(directory)
         control = control_record.from_record(record.control, runner=runner, postgres=Postgres(""))

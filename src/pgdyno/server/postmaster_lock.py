@@ -62,15 +62,16 @@ def port(data_directory: Path) -> int | None:
 def wait_gone(
     data_directory: Path,
     *,
-    timeout_s: float = DEATH_TIMEOUT_S,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until no process works in the data directory. Raise RestartError when the time is over."""
-    deadline = clock() + timeout_s
+    deadline = clock() + DEATH_TIMEOUT_S
     while data_directory.is_dir() and processes.processes_in(data_directory):
         if clock() >= deadline:
-            raise RestartError(f'processes of the server in "{data_directory}" did not end within {timeout_s:g} s')
+            raise RestartError(
+                f'processes of the server in "{data_directory}" did not end within {DEATH_TIMEOUT_S:g} s'
+            )
         sleep(0.02)
 
 

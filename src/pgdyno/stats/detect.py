@@ -100,11 +100,11 @@ def detectable(pair_sd: float, pairs: int, design: Design, power: float = POWER)
     return math.expm1(reach) if reach <= math.log1p(MOST_EFFECT) else None
 
 
-def pairs_for(pair_sd: float, effect: float, design: Design, power: float = POWER) -> int | None:
+def pairs_for(pair_sd: float, effect: float, design: Design) -> int | None:
     """Return the fewest pairs that show an effect of this ratio distance, None past MOST_PAIRS."""
 
     def shows(pairs: int) -> bool:
-        found = detectable(pair_sd, pairs, design, power)
+        found = detectable(pair_sd, pairs, design)
         return found is not None and found <= effect
 
     possible = range(MOST_PAIRS + 1)

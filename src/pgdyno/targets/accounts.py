@@ -30,7 +30,7 @@ def server_user(runner: Runner) -> str | None:
     """
     if os.geteuid() != 0:
         return None
-    if not _exists(SERVER_USER):
+    if not _exists():
         _add(runner)
     return SERVER_USER
 
@@ -66,7 +66,7 @@ def _add(runner: Runner) -> None:
     try:
         runner.run(command, timeout_s=60)
     except EnvironmentUnsuitable as error:
-        if _exists(SERVER_USER):  # another pgdyno added it meanwhile
+        if _exists():  # another pgdyno added it meanwhile
             return
         raise EnvironmentUnsuitable(
             f'system user "{SERVER_USER}" cannot be added, and PostgreSQL does not run as root',
@@ -76,9 +76,9 @@ def _add(runner: Runner) -> None:
     log.info('added the system user "%s" for the servers of sandboxes', SERVER_USER)
 
 
-def _exists(name: str) -> bool:
+def _exists() -> bool:
     try:
-        pwd.getpwnam(name)
+        pwd.getpwnam(SERVER_USER)
     except KeyError:
         return False
     return True

@@ -63,7 +63,6 @@ def build_compiled(
     log_timezone: str | None,
     segment: int,
     check: Callable[[FoundLoad], FoundLoad],
-    compiled: Path = COMPILED,
 ) -> tuple[FoundLoad, str]:
     """Write a trace of logs in the order of time; return what was found, and the SHA-256 of the file.
 
@@ -93,7 +92,7 @@ def build_compiled(
             "begun": Barred.BEGUN,
         }
         process = subprocess.Popen(
-            [compiled, "trace"],
+            [COMPILED, "trace"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

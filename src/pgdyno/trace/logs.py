@@ -211,7 +211,7 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
             end = kind.end(buffer, filled)
             broken = 0
             if filled - end > LONGEST and (at_end or not end):
-                at_line = line + count_letters(buffer, 0, end, b"\n")
+                at_line = line + count_letters(buffer, end, b"\n")
                 raise UsageError(f'log "{log.path}" line {at_line}: a record of more than {LONGEST >> 20} MB')
             # at the end of the log a line may lack its end alone, a record all that follows
             if at_end and (last := buffer[end:filled]).strip():
@@ -235,7 +235,7 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
             if not _is_ascii(buffer, end):
                 whole = _in_utf8(buffer[:end], kind, encodings, log.path, line)
                 end = os.pwrite(place.fileno(), whole, 0)
-            lines, columns, longest = count_letters(whole, 0, end, b"\n"), kind.columns(whole), longest_line(whole, end)
+            lines, columns, longest = count_letters(whole, end, b"\n"), kind.columns(whole), longest_line(whole, end)
             line += lines
             del whole
             place.truncate(end)

@@ -19,11 +19,9 @@ FOLDER, DATABASE = Path("RUN"), "LOAD"
 """What stands for the run's folder and the load's database, which are named when a run begins."""
 
 
-def pgbench_argv(
-    name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench, directory: Path, dbname: str
-) -> list[str]:
+def pgbench_argv(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench) -> list[str]:
     """Return pgbench's argument list for one load generator. Raises UsageError as making the workload does."""
-    return _argv(make_workload(name, parameters), plan, pgbench, directory, dbname)
+    return _argv(make_workload(name, parameters), plan, pgbench)
 
 
 def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench) -> Iterator[str]:
@@ -44,7 +42,7 @@ def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgben
     driver = f"pgbench {pgbench.version}" if workload.loop is None else "sessions of pgdyno's own, which come again"
     yield f"# {plan.clients} session{'s' * (plan.clients != 1)}, {window}, by {driver}"
     if workload.loop is None:
-        yield shlex.join(_argv(workload, plan, pgbench, FOLDER, DATABASE))
+        yield shlex.join(_argv(workload, plan, pgbench))
 
 
 def _script_lines(script: Script) -> Iterator[str]:
@@ -56,5 +54,5 @@ def _script_lines(script: Script) -> Iterator[str]:
         yield f"#   {line}"
 
 
-def _argv(workload: PgbenchWorkload, plan: LoadPlan, pgbench: Pgbench, directory: Path, dbname: str) -> list[str]:
-    return RunCommand(pgbench, plan, workload.scripts, workload.variables, workload.options, directory, dbname).argv()
+def _argv(workload: PgbenchWorkload, plan: LoadPlan, pgbench: Pgbench) -> list[str]:
+    return RunCommand(pgbench, plan, workload.scripts, workload.variables, workload.options, FOLDER, DATABASE).argv()

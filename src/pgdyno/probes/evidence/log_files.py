@@ -106,7 +106,7 @@ def local_parts(paths: Sequence[Path], at_most: int = READ_AT_MOST) -> list[LogP
     return _newest(found, at_most, None)
 
 
-def find_parts(target: Target, inventory: Inventory, at_most: int = READ_AT_MOST) -> list[LogPart] | Unknown:
+def find_parts(target: Target, inventory: Inventory) -> list[LogPart] | Unknown:
     """Find the server's log: its collector's files, else the file that its standard error goes to. Reads only.
 
     Files are read on their host, by the agent where that is another one; where they cannot be, by the server, which
@@ -115,11 +115,11 @@ def find_parts(target: Target, inventory: Inventory, at_most: int = READ_AT_MOST
     found = files_on_host(target)
     if not isinstance(found, Unknown):
         names = [(file.changed, file.path, file.size) for file in found]
-        return _newest(names, at_most, partial(by_agent, target.remote) if target.remote is not None else None)
+        return _newest(names, READ_AT_MOST, partial(by_agent, target.remote) if target.remote is not None else None)
     server = inventory.server
     if isinstance(server, Unknown) or server.text("logging_collector") != "on":
         return found
-    by_server = _collected(target, {name: fact.setting for name, fact in server.settings.items()}, at_most)
+    by_server = _collected(target, {name: fact.setting for name, fact in server.settings.items()})
     return Unknown(f"{found.reason}; {by_server.reason}") if isinstance(by_server, Unknown) else by_server
 
 
@@ -133,7 +133,7 @@ def files_on_host(target: Target) -> list[LogFile] | Unknown:
         return Unknown(f"the server's log was not found: {error.message}")
 
 
-def _collected(target: Target, settings: Mapping[str, str], at_most: int) -> list[LogPart] | Unknown:
+def _collected(target: Target, settings: Mapping[str, str]) -> list[LogPart] | Unknown:
     kind = log_kind(settings)
     if isinstance(kind, Unknown):
         return kind
@@ -151,13 +151,11 @@ def _collected(target: Target, settings: Mapping[str, str], at_most: int) -> lis
     ]
     if not names:
         return Unknown(f'there is no {kind} file in "{folder}"')
-    return _through_server(target.postgres, sorted(names)[-FILES_AT_MOST:], at_most)
+    return _through_server(target.postgres, sorted(names)[-FILES_AT_MOST:])
 
 
-def _through_server(
-    postgres: Postgres, names: Sequence[tuple[float, str, int]], at_most: int
-) -> list[LogPart] | Unknown:
-    parts = _newest(names, at_most, partial(_by_server, postgres))
+def _through_server(postgres: Postgres, names: Sequence[tuple[float, str, int]]) -> list[LogPart] | Unknown:
+    parts = _newest(names, READ_AT_MOST, partial(_by_server, postgres))
     try:
         for part in parts[-1:]:
             next(part.blocks(), None)

@@ -125,7 +125,6 @@ def put_in_force(
     store: Store,
     *,
     announce: Callable[[str], None],
-    watch: Deadlines | None = None,
     clock: Callable[[], float] = time.time,
     by: str | None = None,
 ) -> InForce:
@@ -139,7 +138,7 @@ def put_in_force(
     kernel = linux_knobs(configuration)
     with signals_interrupt():
         put_back_abandoned(target, undo_root, announce, may_change=True)
-        with begin_session(target, STUDY, undo_root, kernel, watch or Deadlines()) as session:
+        with begin_session(target, STUDY, undo_root, kernel, Deadlines()) as session:
             announce(f"session {session.id}: the undo bundle is on disk, the watchdog is ready")
             applied = session.apply(configuration, restart="as-needed")
             records = _records(target, acceptance, session.id, clock(), by or who())

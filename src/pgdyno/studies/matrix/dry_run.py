@@ -10,7 +10,7 @@ from pgdyno.model.trial import LoadPlan
 from pgdyno.studies.matrix.plan import NO_SCALE, MatrixPlan, order
 from pgdyno.units import bytes_text, plural, seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
-from pgdyno.workloads.dry_run import DATABASE, FOLDER, pgbench_argv
+from pgdyno.workloads.dry_run import pgbench_argv
 from pgdyno.workloads.pgbench.command import Pgbench
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.script import BUILTIN_STATEMENTS
@@ -45,7 +45,7 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
 
 def command(plan: MatrixPlan, cell: Cell, pgbench: Pgbench) -> list[str]:
     """Return pgbench's argument list for one load generator of a cell; the database's name is given at run time."""
-    return pgbench_argv(cell.mode, without_class(plan.workload(cell)), plan.load(cell), pgbench, FOLDER, DATABASE)
+    return pgbench_argv(cell.mode, without_class(plan.workload(cell)), plan.load(cell), pgbench)
 
 
 def _mode(plan: MatrixPlan, cell: Cell) -> str:

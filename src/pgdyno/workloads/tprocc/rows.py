@@ -311,10 +311,10 @@ def allowed(load: int, run: int) -> bool:
     return _NEAREST <= distance <= _FARTHEST and distance not in _REFUSED
 
 
-def run_constants(seed: int, load: int = C_NAME_LOAD) -> RunConstants:
+def run_constants(seed: int) -> RunConstants:
     """Return the constants that belong to a seed: equal for both sides of a comparison, which have the same seed."""
     drawn = np.random.default_rng(seed)
-    names = [run for run in range(A_NAME + 1) if allowed(load, run)]
+    names = [run for run in range(A_NAME + 1) if allowed(C_NAME_LOAD, run)]
     name, customer, item = (int(number) for number in drawn.integers(0, [len(names), A_CUSTOMER + 1, A_ITEM + 1]))
     return RunConstants(names[name], customer, item)
 
