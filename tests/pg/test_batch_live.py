@@ -15,23 +15,20 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.results.batch import BatchResult, JobEnd, JobRun
 from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.binaries import embedded_bin_dir
 from pgdyno.store.catalogue import Store
 from server_image import eventually
 
 pytestmark = pytest.mark.pg
 NAME = "batch_live"
 RESTORE = """
-import psycopg
-with psycopg.connect(autocommit=True) as session:
-    session.execute("DROP TABLE IF EXISTS public.items, public.named")
-    session.execute("CREATE TABLE public.items (id int, word text)")
-    session.execute("CREATE TABLE public.named (name text)")
+DROP TABLE IF EXISTS public.items, public.named;
+CREATE TABLE public.items (id int, word text);
+CREATE TABLE public.named (name text);
 """
-NAMED = """
-import psycopg
-with psycopg.connect(autocommit=True) as session:
-    session.execute("INSERT INTO public.named SELECT current_setting('application_name')")
-"""
+NAMED = "INSERT INTO public.named SELECT current_setting('application_name')"
+PSQL = ["the psql of the embedded build", "-X", "-c"]
+"""A program that is told the server by its environment: Python with a driver takes ten times as long to start."""
 CANCEL = """
 DO $$ BEGIN
   FOR n IN 1 .. 600 LOOP
@@ -49,7 +46,7 @@ name = "month-end"
 database = "{NAME}"
 parallel = 3
 executions = 2
-restore = [{json.dumps(sys.executable)}, "-c", {json.dumps(RESTORE)}]
+restore = {json.dumps([*PSQL, RESTORE])}
 
 [[process]]
 name = "load"
@@ -101,7 +98,7 @@ skip = "there is no tape"
 name = "report"
 [[process.job]]
 name = "named"
-argv = [{json.dumps(sys.executable)}, "-c", {json.dumps(NAMED)}]
+argv = {json.dumps([*PSQL, NAMED])}
 [[process.job.check]]
 true = "SELECT bool_and(name LIKE '% report/named') FROM public.named"
 [[process.job]]
@@ -132,6 +129,10 @@ report,late,2026-10-30 22:10:00,2026-10-30 22:20:00
 """
 
 
+def chain_file() -> str:
+    return CHAIN.replace(json.dumps(PSQL[0]), json.dumps(str(embedded_bin_dir() / "psql")))
+
+
 @pytest.fixture(scope="module")
 def target(sandbox18: Sandbox) -> Iterator[str]:
     server = sandbox18.target().postgres
@@ -144,7 +145,7 @@ def target(sandbox18: Sandbox) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("batch")
-    for name, text in (("chain.toml", CHAIN), ("reference.csv", REFERENCE)):
+    for name, text in (("chain.toml", chain_file()), ("reference.csv", REFERENCE)):
         (home / name).write_text(text)
         (home / name).chmod(0o644)
     return home
@@ -271,7 +272,7 @@ def test_a_dry_run_runs_nothing_and_a_stop_file_ends_a_run(way: str, home: Path,
 def test_nothing_runs_on_data_that_could_not_be_restored(home: Path, target: str) -> None:
     chain = home / "unrestored.toml"
     broken = [sys.executable, "-c", "raise SystemExit('no backup here')"]
-    head, _, rest = CHAIN.partition("restore = ")
+    head, _, rest = chain_file().partition("restore = ")
     chain.write_text(f"{head}restore = {json.dumps(broken)}\n{rest.partition(chr(10))[2]}")
     chain.chmod(0o644)
     with pytest.raises(EnvironmentUnsuitable, match="before execution 1: exit code 1") as caught:
