@@ -63,7 +63,8 @@ def read_stat(pid: int, proc: Path = PROC) -> ProcessStat | None:
 
 def all_pids(proc: Path = PROC) -> list[int]:
     """Return the pids of this machine, in order."""
-    return sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
+    with os.scandir(proc) as entries:
+        return sorted(int(entry.name) for entry in entries if entry.name.isdigit())
 
 
 def children_of(pid: int, proc: Path = PROC) -> list[ProcessStat]:
