@@ -16,6 +16,7 @@ from pgdyno.cli.main import VERBS
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.knobs.names import knob_names
 from pgdyno.store.catalogue import Store
+from warm_program import RunningText
 
 HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic", "psutil")
 
@@ -23,17 +24,15 @@ HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic"
 def completed(home: Path, *words: str) -> list[str]:
     """Return what the script of bash would be told for these words, the last of them not yet typed to its end."""
     environment = {
-        **os.environ,
         "PGDYNO_HOME": str(home),
         "COMP_WORDS": " ".join(("pgdyno", *words)),
         "COMP_CWORD": str(len(words)),
         "_PGDYNO_COMPLETE": "bash_complete",
     }
-    environment.pop("PGDYNO_STORE", None)
-    argv = [sys.executable, "-c", "from pgdyno.cli.main import main; main()"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment, timeout=60)
-    assert done.stderr == ""
-    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+    assert "PGDYNO_STORE" not in os.environ
+    out, told = RunningText("from pgdyno.cli.main import main; main()", **environment).communicate(timeout=60)
+    assert told == ""
+    return [line.partition(",")[2] for line in out.splitlines()]
 
 
 def test_verbs_and_flags_are_completed(tmp_path: Path) -> None:

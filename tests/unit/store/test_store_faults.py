@@ -19,6 +19,7 @@ from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, W
 from pgdyno.store.catalogue import Store
 from pgdyno.store.engine import parse_url
 from pgdyno.store.schema import METADATA, REVISION
+from warm_program import RunningText
 
 WORKLOAD = WorkloadSpec("select-only", {"scale": 1}, "f00", "reads", True)
 STUDY = Study("s1", StudyKind.AB, "n", StudyState.RUNNING, 1.0, "t", "e", {}, WORKLOAD, LoadPlan(1, 1, 1.0, 1.0))
@@ -194,15 +195,11 @@ def test_a_kill_loses_at_most_the_running_trial(tmp_path: Path, after: int) -> N
     path = tmp_path / "x.db"
     with Store.open(path) as store:
         store.add_study(STUDY)
-    child = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, env=child_environment()
-    )
-    assert child.stdout is not None
-    finished = [int(child.stdout.readline()) for _ in range(after)]
-    child.send_signal(signal.SIGKILL)
-    finished += [int(line) for line in child.stdout if line.endswith("\n")]
-    child.wait()
-    child.stdout.close()
+    with RunningText(WRITER, str(path)) as child:
+        finished = [int(child.stdout.readline()) for _ in range(after)]
+        child.send_signal(signal.SIGKILL)
+        finished += [int(line) for line in child.stdout if line.endswith("\n")]
+    assert child.returncode == -signal.SIGKILL
     with Store.open(path) as store:
         states = {trial.id: trial for trial in store.trials("s1")}
         for run in finished:
