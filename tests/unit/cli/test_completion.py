@@ -16,7 +16,7 @@ from pgdyno.cli.main import VERBS
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.knobs.names import knob_names
 from pgdyno.store.catalogue import Store
-from warm_program import RunningText
+from warm_program import RunningText, run_pgdyno
 
 HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic", "psutil")
 
@@ -94,9 +94,9 @@ def test_completion_loads_nothing_heavy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell_is_printed(tmp_path: Path, shell: str) -> None:
-    environment = {**os.environ, "PGDYNO_HOME": str(tmp_path)}
-    argv = [sys.executable, "-m", "pgdyno", "completion", shell]
-    script = subprocess.run(argv, capture_output=True, text=True, check=True, env=environment).stdout
+    done = run_pgdyno("completion", shell, PGDYNO_HOME=str(tmp_path))
+    script = done.stdout
+    assert done.returncode == 0
     assert f"_PGDYNO_COMPLETE={shell}_complete" in script
     if shutil.which(shell):
         checked = [shell, "--no-execute" if shell == "fish" else "-n"]
