@@ -17,6 +17,7 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, RestartError
 from pgdyno.linux import processes
 from pgdyno.linux.identity import ProcessIdentity, wait_until
+from pgdyno.linux.small_files import read_small_bytes
 from pgdyno.server import health, postmaster_lock
 from pgdyno.server.health import Address, Health
 
@@ -34,7 +35,7 @@ def postmaster(data_directory: Path) -> ProcessIdentity | None:
     """
     pid = postmaster_lock.postmaster_pid(data_directory)
     try:
-        if pid is None or _field(pid, "Uid").split()[1] != str(data_directory.stat().st_uid):
+        if pid is None or processes.account_of(pid) != data_directory.stat().st_uid:
             return None
     except OSError:
         return None
@@ -103,15 +104,15 @@ def send(process: ProcessIdentity, number: int) -> None:
 
 def _is_pending(pid: int) -> bool:
     try:
-        waiting = int(_field(pid, "ShdPnd"), 16) | int(_field(pid, "SigPnd"), 16)
+        waiting = int(_field(pid, b"ShdPnd"), 16) | int(_field(pid, b"SigPnd"), 16)
     except OSError:  # it has ended
         return False
     return bool(waiting & (1 << (signal.SIGHUP - 1)))
 
 
-def _field(pid: int, name: str) -> str:
-    """Return a field of /proc/PID/status, which every user may read; empty where it is missing."""
-    for line in (processes.PROC / str(pid) / "status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return line.partition(":")[2].strip()
-    raise OSError(f"/proc/{pid}/status has no {name}")
+def _field(pid: int, name: bytes) -> bytes:
+    """Return a field of /proc/PID/status, which every user may read. Raises OSError where it is missing."""
+    for line in read_small_bytes(f"{processes.PROC}/{pid}/status").split(b"\n"):
+        if line.startswith(name + b":"):
+            return line.partition(b":")[2].strip()
+    raise OSError(f"/proc/{pid}/status has no {name.decode()}")

@@ -15,7 +15,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _UIDS = re.compile(rb"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
 NO_LISTS = "this kernel has no lists of children (CONFIG_PROC_CHILDREN)"
 _NUMBER = re.compile(r"[0-9]{1,10}")
-_HUGE = re.compile(r"^HugetlbPages:\s+(\d+) kB", re.MULTILINE)
+_HUGE = re.compile(rb"^HugetlbPages:\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def huge_pages_mapped(pid: int) -> bool | None:
     shared memory when it sets it up.
     """
     try:
-        found = _HUGE.search((PROC / str(pid) / "status").read_text())
+        found = _HUGE.search(read_small_bytes(f"{PROC}/{pid}/status"))
     except OSError:
         return None
     return None if found is None else int(found[1]) > 0

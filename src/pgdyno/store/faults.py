@@ -107,7 +107,7 @@ def holder_text(path: str) -> str | None:
     named = []
     for pid in _holders(path):
         try:
-            command = (_PROC / str(pid) / "comm").read_text().strip()
+            command = (_PROC / str(pid) / "comm").read_text(errors="replace").strip()
         except OSError:
             command = ""
         named.append(f"process {pid} ({command})" if command.isprintable() and command else f"process {pid}")

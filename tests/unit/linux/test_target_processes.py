@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.control import sighup
 from pgdyno.linux import processes
 from pgdyno.linux.cpu import CpuGroup, ServerCpu
 from pgdyno.linux.processes import TICKS_PER_S, ProcessStat
 from pgdyno.server import postmaster_lock
+from pgdyno.store import faults
 
 
 def stat_of(pid: int, own: int, reaped: int = 0) -> ProcessStat:
@@ -63,6 +65,22 @@ def test_the_account_of_a_process_is_told_whatever_its_name(tmp_path: Path, stat
     (tmp_path / "7" / "status").write_bytes(b"Name:\t\xff\xfeUid:\n" + status)
     assert processes.account_of(7, tmp_path) == account
     assert processes.account_of(8, tmp_path) is None
+
+
+def test_signals_huge_pages_and_holders_are_told_whatever_the_process_s_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").write_bytes(
+        b"Name:\t\xff\x1cSigPnd:\t0\nHugetlbPages:\t2048 kB\nSigPnd:\t0000000000000001\nShdPnd:\t0\n"
+    )
+    (tmp_path / "7" / "comm").write_bytes(b"\xff\n")
+    monkeypatch.setattr(processes, "PROC", tmp_path)
+    monkeypatch.setattr(faults, "_PROC", tmp_path)
+    monkeypatch.setattr(faults, "_holders", lambda _: [7])
+    assert processes.huge_pages_mapped(7) is True
+    assert sighup._is_pending(7), "the kernel's own line says so"
+    assert faults.holder_text("x") == "process 7 (\ufffd)"
 
 
 def walk(*readings: list[ProcessStat]) -> float | None:
