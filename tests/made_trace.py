@@ -23,19 +23,20 @@ def made_trace(
     sessions: int = 4,
     seconds: float = 62.0,
     pause_s: float = 0.1,
+    apart_s: float = 0.003,
     by_key: bool = False,
     user: str = "app",
     database: str = "shop",
 ) -> Path:
     """Write the trace: each session sends a statement each `pause_s`, every fourth writes, and is answered in 1 ms.
 
-    `by_key` reads by the key, and writes nothing.
+    `apart_s` is from the begin of one session to that of the next. `by_key` reads by the key, and writes nothing.
     """
     rows = list[dict[str, object]]()
     each = int(seconds / pause_s)
     for session in range(sessions):
         people = {"user": user, "database": database, "application": "till", "implied": False, "session": session}
-        first = session * 3_000
+        first = round(session * apart_s * 1e6)
         rows.append({**people, "seq": 0, "kind": "connect", "due_us": first})
         for number in range(1, each + 1):
             text = BY_KEY if by_key else WRITE if number % 4 == 0 else READ

@@ -83,8 +83,10 @@ def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
     assert left == []
 
     # Who has no part in the tune replays with the settings that it found and with those that are there, from one state.
-    # With pauses of a second an engine may be 100 ms late.
-    patient = made_trace(tmp_path / "patient.parquet", sessions=12, seconds=3.0, pause_s=1.0, by_key=True)
+    # For long: the engine may be 100 ms late, and the schedule by a hundredth, which of seconds a busy machine makes it.
+    patient = made_trace(
+        tmp_path / "patient.parquet", sessions=12, seconds=12.0, pause_s=4.0, apart_s=0.04, by_key=True
+    )
     pairs = 3 if NIGHT else 1
     replays = [
         "replay", str(patient), "--target", dsn, "--yes", "--engine", "python", "--runs", str(pairs),
