@@ -83,7 +83,7 @@ def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
     assert left == []
 
     # Who has no part in the tune replays with the settings that it found and with those that are there, from one state.
-    # For long: the engine may be 100 ms late, and the schedule by a hundredth, which of seconds a busy machine makes it.
+    # For long: the engine may be 100 ms late, and the schedule by a hundredth: of two seconds a busy machine does.
     patient = made_trace(
         tmp_path / "patient.parquet", sessions=12, seconds=12.0, pause_s=4.0, apart_s=0.04, by_key=True
     )
