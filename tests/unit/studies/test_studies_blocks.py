@@ -11,6 +11,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import LatencySummary, Outcome, Role, TrialState
 from pgdyno.model.verdict import RUN_METRICS, Metric
 from pgdyno.studies.pairs.blocks import block_order, run_blocks
+from pgdyno.trial.company import Company
 from simulated_laboratory import SimulatedLaboratory, flat
 
 
@@ -104,6 +105,18 @@ def test_a_machine_that_becomes_disturbed_leaves_the_blocks_that_were_complete(q
         f"3 of {complete + 3} blocks could not be completed, as their trials were disturbed or never steady: "
         "foreign CPU (and 8 more like it)"
     )
+
+
+def test_where_others_stay_and_disturbed_runs_are_not_used_each_further_block_costs_one_run():
+    laboratory = SimulatedLaboratory(flat, disturbed=1.0)
+    laboratory.company = Company(lambda: "others")  # as in a selftest
+    arms = {"A": BASELINE, "B": Configuration.of({"work_mem": "8MB"})}
+    with pytest.raises(EnvironmentUnsuitable, match="3 of 3 blocks"):
+        run_blocks(
+            laboratory, arms, dict.fromkeys(arms, Role.ARM), seed=1, first_block=0, max_blocks=4,
+            is_enough=lambda _: False,
+        )  # fmt: skip
+    assert len(laboratory.store.kept) == 3 + 1 + 1
 
 
 @pytest.mark.parametrize(("quiet", "short_from"), [(2, 2), (8, None)])

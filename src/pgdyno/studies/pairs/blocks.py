@@ -48,6 +48,7 @@ class Runs(Protocol):
 
     study: Study
     store: Store
+    company: Company
 
     def run(self, spec: TrialSpec, /) -> Trial:
         """Run one trial, or give back the recorded one of its place."""
@@ -180,7 +181,7 @@ def _run_block(
     trials: dict[str, Trial] = {}
     for slot, arm in enumerate(order):
         spec = TrialSpec(arms[arm], roles[arm], arm, block, slot, factors=factors)
-        trial = run_repeating(laboratory.run, spec)
+        trial = run_repeating(laboratory.run, spec, company=laboratory.company)
         if trial.state is TrialState.FAILED:
             # Once may have been somebody else's doing: a server that was killed, a network that broke.
             trial = run_repeating(laboratory.run, replace(spec, repeats=trial.id))

@@ -98,7 +98,7 @@ class _With:
     """A laboratory whose trials run a case's workload."""
 
     def __init__(self, laboratory: Laboratory, workload: Workload) -> None:
-        self.study, self.store = laboratory.study, laboratory.store
+        self.study, self.store, self.company = laboratory.study, laboratory.store, laboratory.company
         self._laboratory, self._workload = laboratory, workload
 
     def run(self, spec: TrialSpec, /) -> Trial:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.study import Study
 from pgdyno.model.trial import BY_HAND, Trial, TrialSpec
-from pgdyno.store.catalogue import Store
 from pgdyno.studies.staircase.plan import Plan, Step
 from pgdyno.trial.laboratory import Laboratory
 
@@ -147,7 +146,7 @@ class GatedRuns:
 
     def __init__(self, laboratory: Laboratory, gate: StepConfirmation) -> None:
         self.study: Study = laboratory.study
-        self.store: Store = laboratory.store
+        self.store, self.company = laboratory.store, laboratory.company
         self._laboratory = laboratory
         self._gate = gate
 
