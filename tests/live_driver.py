@@ -39,6 +39,8 @@ LONG_S = 12.0
 WINDOW_S, WASH_S = 6.0, 2.0
 """A period in a window, and its wash-out."""
 SHOWN = "SELECT current_setting(%s) AS value"
+WINDOW_PAIRS = 8
+"""At most, where a verdict is wanted: three are enough, and on a busy machine, whose periods scatter, not even four."""
 
 
 def approved(_plan: SwitchPlan) -> bool:
@@ -182,7 +184,7 @@ if __name__ == "__main__":
     NightWindow.parse = file_window.parse  # type: ignore[assignment, method-assign]
     with opened(TargetRequest(dsn=sys.argv[1])) as server:
         told = short_study(
-            server, {name: value}, max_pairs=4 if windows else 40, announce=say, windows=windows,
+            server, {name: value}, max_pairs=WINDOW_PAIRS if windows else 40, announce=say, windows=windows,
             period_s=WINDOW_S if windows else PERIOD_S, wash_s=WASH_S if windows else None,
         )  # fmt: skip
     sys.exit(int(told.exit_code))

@@ -16,7 +16,7 @@ import pytest
 import file_window
 from file_window import now_open
 from fix_postgres import find_build, one_build
-from live_driver import resumed_study, short_study
+from live_driver import WINDOW_PAIRS, resumed_study, short_study
 from live_load import planted_load
 from pgdyno.errors import ExitCode, PgdynoError
 from pgdyno.model.results.live import LiveResult
@@ -87,14 +87,14 @@ def test_a_bundle_that_needs_restarts_is_proved_in_its_window(any_postgres: Sand
 
     with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
         told = short_study(
-            target, B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, approve=approve, windows=(now_open(),)
+            target, B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=WINDOW_PAIRS, approve=approve, windows=(now_open(),)
         )
         made, _ = restarted(told)
         eventually(lambda: len(began) - 1 >= made, "as many starts as were counted")
     assert (settings_of(any_postgres), files_of(target.directory)) == before
     (plan,) = plans
     assert plan.restarts is not None
-    assert plan.restarts.planned == 4, "A B, B A, A B, B A"
+    assert plan.restarts.planned == WINDOW_PAIRS, "A B, B A, A B, B A, and so on"
     assert told.switch is not None
     assert told.switch.restarts == len(began) - 1
     assert told.switch.restarts <= plan.restarts.most == told.switch.restarts_most
@@ -326,7 +326,7 @@ def test_a_study_that_was_killed_in_its_baseline_goes_on_in_the_next_window(
     assert told.switch.pairs[: len(judged)] == judged
     assert len(told.switch.pairs) == len(judged) + 1
     assert plans[0].restarts is not None
-    assert most == plans[0].restarts.most == 6 >= made, "as was approved at first"
+    assert most == plans[0].restarts.most == WINDOW_PAIRS + 2 >= made, "as was approved at first"
     assert plans[0].is_approved
     assert told.exit_code is ExitCode.NOT_RESOLVED
 
