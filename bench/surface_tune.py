@@ -27,6 +27,7 @@ from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.run import search_and_prove
 from pgdyno.studies.tune.search import Point, Search
 from pgdyno.studies.tune.tuned import Tuned
+from pgdyno.trial.company import Company
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import WALL, Stopwatch
 
@@ -64,6 +65,7 @@ class SurfaceLaboratory:
     rng: Generator
     trials: list[Trial] = field(default_factory=list)
     stopwatch: Stopwatch | None = None
+    company: Company = field(default_factory=Company)
 
     def __post_init__(self) -> None:
         self.facts = _Facts(self.space)
