@@ -13,7 +13,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.studies.live.demo import SANDBOX, live_demo
 from pgdyno.workloads.shop_load import FACTOR, KNOB, ROLE
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(900)]  # a busy machine repeats studies
 
 
 def test_the_planted_answer_is_found(pgdyno_home: Path) -> None:

@@ -25,7 +25,12 @@ from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
 from server_image import eventually, files_of, settings_of
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.requirement("R-REP-12", "R-SAF-01")]
+pytestmark = [
+    pytest.mark.pg,
+    pytest.mark.slow,
+    pytest.mark.requirement("R-REP-12", "R-SAF-01"),
+    pytest.mark.timeout(900),  # a busy machine repeats studies
+]
 SAME = "pg/test_live_keep.py::test_a_winner_is_kept_and_taken_back_by_an_operator"
 OPERATORS = Operators({"alice": "a" * 40})
 

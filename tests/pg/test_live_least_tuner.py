@@ -17,7 +17,7 @@ from pgdyno.targets.connect_routes import open_sql_only
 from pgdyno.undo.apply import Session
 from pgdyno.undo.server_lock import ServerInUse
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(900)]  # a busy machine repeats studies
 B = {"work_mem": "64MB"}
 
 

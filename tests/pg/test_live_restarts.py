@@ -31,7 +31,7 @@ from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
 from warm_program import RunningText
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(900)]  # a busy machine repeats studies
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
 B = {"shared_buffers": "160MB", "work_mem": "64MB"}
 THEIR_RESTART = "unit/studies/test_live_server_world.py::test_a_restart_in_the_wash_out_voids_the_period_that_follows"

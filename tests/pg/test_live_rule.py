@@ -15,7 +15,7 @@ from pgdyno.server import places
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.advised import AdviceSource, advise_on, proposed_by
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(900)]  # a busy machine repeats studies
 RULE, KNOB = "effective-cache-size", "effective_cache_size"
 """It proposes something for every sandbox: a share of the host's memory."""
 SHORT = (4.0, 8.0, 12.0)

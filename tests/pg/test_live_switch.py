@@ -31,7 +31,7 @@ from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
 from warm_program import RunningText, run_pgdyno
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(900)]  # a busy machine repeats studies
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
 B = {"work_mem": "64MB"}
 ROOM = 1000
