@@ -84,7 +84,7 @@ def read_kernel_files(tree: Tree = LIVE) -> Found:
             _keep(key, texts, {}, tree)
     for key in ("proc/sysinfo", "proc/ppc64/lparcfg"):
         if key in texts:
-            texts[key] = _without_serials(texts[key])
+            texts[key] = "".join(line for line in texts[key].splitlines(keepends=True) if not line.startswith(_SERIAL))
     if "proc/cmdline" in texts:
         texts["proc/cmdline"] = public_text(texts["proc/cmdline"])
     steal = [line for line in _text("/proc/stat", tree).splitlines() if line.startswith("cpu ")]
@@ -136,10 +136,6 @@ def _text(path: str, tree: Tree) -> str:
         return tree.read(path)
     except OSError:
         return ""
-
-
-def _without_serials(text: str) -> str:
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_SERIAL))
 
 
 def _uname() -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def restore(image: KernelImage, *, tree: Tree = LIVE) -> bool:
     if errors:
         raise errors[0]
     if not is_in_place(image, tree=tree):
-        path, text = _first_wrong(image, tree)
+        path, text = next((path, text) for path, text in image.files if plain(tree.read(path)) != plain(text or ""))
         raise OSError(errno.EIO, f"is {plain(tree.read(path))} after {plain(text or '')} was written", path)
     return True
 
@@ -198,10 +198,6 @@ def _step(path: str, text: str, tree: Tree) -> OSError | None:
     except OSError as error:
         return error if error.filename else OSError(error.errno, error.strerror, path)
     return None
-
-
-def _first_wrong(image: KernelImage, tree: Tree) -> tuple[str, str | None]:
-    return next((path, text) for path, text in image.files if plain(tree.read(path)) != plain(text or ""))
 
 
 def _put_back(image: KernelImage, tree: Tree) -> None:

@@ -120,7 +120,7 @@ class Observer:
         failures: dict[str, str],
     ) -> None:
         try:
-            found[view] = _plain_rows(self._execute(connection, view))
+            found[view] = list(self._execute(connection, view).fetchall())
         except psycopg.Error as error:
             if connection.broken or connection.closed:
                 raise
@@ -161,7 +161,3 @@ def quieten(connection: psycopg.Connection[DictRow]) -> None:
         except psycopg.Error:
             if connection.broken:
                 raise
-
-
-def _plain_rows(cursor: psycopg.Cursor[DictRow]) -> list[ViewRow]:
-    return list(cursor.fetchall())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.figure import Figure, Table
+from pgdyno.model.figure import Table
 from pgdyno.model.study import Study
 from pgdyno.model.trial import BY_HAND, Trial
 from pgdyno.model.verdict import LATENCIES, Metric
@@ -53,7 +53,7 @@ def flight(traces: Sequence[RunTrace]) -> Section | None:
     said = [f"{shown}, {'second by second' if each == 1 else f'each point over {seconds_text(each)}'}."]
     if any(trace.steady_from != trace.began_at for trace, _ in recorded):
         said.append("The shaded part is warm-up and does not count.")
-    if any(_has_events(figure) for _, strips in recorded for figure in strips):
+    if any(any(mark.axis == "x" for mark in figure.marks) for _, strips in recorded for figure in strips):
         said.append(
             "Dashed vertical lines are checkpoints, dotted ones autovacuum, solid ones restarts, reloads and swapping."
         )
@@ -66,10 +66,6 @@ def flight(traces: Sequence[RunTrace]) -> Section | None:
         table = Table(("trial", "second", "event", "what"), events, ("trial", "second"))
         blocks.append(TableBlock(table, f"What happened: {plural(len(events), 'event')}.", folded=True))
     return Section("recorder", "Flight recorder", "What did the machine do during a run?", tuple(blocks))
-
-
-def _has_events(figure: Figure) -> bool:
-    return any(mark.axis == "x" for mark in figure.marks)
 
 
 def _event_rows(traces: Sequence[RunTrace]) -> tuple[tuple[str, str, str, str], ...]:

@@ -154,7 +154,7 @@ def _outcome(found: ReplayComparison) -> Iterable[Block]:
     yield TableBlock(
         Table(
             ("not slower", "transactions", "of", "share"),
-            tuple((name, *_share_cells(share)) for name, share in against),
+            tuple((name, f"{share.not_slower:,}", f"{share.of:,}", _percent(share)) for name, share in against),
             ("transactions", "of", "share"),
         ),
         f"Share that is not slower, of which {found.share.required_percent:g} % are required. A transaction with "
@@ -287,10 +287,6 @@ def _errors(found: ReplayComparison) -> Iterable[Block]:
 def _shares(found: Iterable[CountedShare], what: str) -> Table:
     rows = tuple((one.name, f"{one.count:,}", f"{rounded(one.percent)} %") for one in found)
     return Table(("outcome", what, "share"), rows, (what, "share"))
-
-
-def _share_cells(share: RawShare) -> tuple[str, str, str]:
-    return f"{share.not_slower:,}", f"{share.of:,}", _percent(share)
 
 
 def _percent(share: RawShare) -> str:

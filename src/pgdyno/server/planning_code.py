@@ -14,7 +14,6 @@ is planned once in four times. So a superuser plans as the statement's role, too
 from __future__ import annotations
 
 import re
-from collections.abc import Set
 
 import psycopg
 from psycopg.rows import DictRow
@@ -151,16 +150,11 @@ def use_schemas(connection: psycopg.Connection[DictRow], statement: str) -> str:
     """
     names = names_in(statement) or frozenset[str]()
     found = [str(row["name"]) for row in connection.execute(_SCHEMAS, {"names": sorted(names)})]
-    if len(found) > 1 and not _names_all(found, names):
+    if len(found) > 1 and not names.issuperset(found):
         return f"its tables are in {plural(len(found), 'schema')}, and its search_path is not known"
     path = ", ".join(["pg_catalog", *map(identifier, found), "pg_temp"])
     connection.execute("SELECT pg_catalog.set_config('search_path', %s, true)", [path])
     return ""
-
-
-def _names_all(schemas: list[str], names: Set[str]) -> bool:
-    """Tell whether the statement itself says of each schema that it means it."""
-    return all(one in names for one in schemas)
 
 
 def _ascii_lower(word: str) -> str:

@@ -46,22 +46,20 @@ def check_parser() -> None:
 @lru_cache(maxsize=CACHED)
 def fingerprint(text: str) -> str | None:
     """Return the fingerprint of a text as 16 hexadecimal digits; None where it does not parse. Cached by text."""
-    if not _may_parse(text):
-        return None
-    library = _library()
-    try:
-        return str(library.fingerprint(text).hex)
-    except (library.PgQueryError, UnicodeError, ValueError):
-        return None
+    return _asked(text, lambda library: str(library.fingerprint(text).hex))
 
 
 def normalized(text: str) -> str | None:
     """Return a text with $1, $2 ... for its constants, so that it shows no values; None where it does not parse."""
+    return _asked(text, lambda library: str(library.normalize(text)))
+
+
+def _asked(text: str, ask: Callable[[Any], str]) -> str | None:
     if not _may_parse(text):
         return None
     library = _library()
     try:
-        return str(library.normalize(text))
+        return ask(library)
     except (library.PgQueryError, UnicodeError, ValueError):
         return None
 
@@ -129,12 +127,7 @@ def _library() -> Any:  # noqa: ANN401 - a module
 
 def without_values(text: str) -> str:
     """Return a text whose constants are $1, $2 ..., without comments; of one that keeps some, its first words alone."""
-    if not _may_parse(text):
-        return f"<{len(text)} characters that do not parse>"
-    library = _library()
-    try:
-        found = str(library.normalize(text))
-    except (library.PgQueryError, UnicodeError, ValueError):
+    if (found := normalized(text)) is None:
         return f"<{len(text)} characters that do not parse>"
     found = _COMMENT.sub(lambda match: match[0] if match[0].startswith('"') else " ", found)
     return f"{' '.join(found.split()[:2])} <removed>" if _CONSTANT.search(found) else found

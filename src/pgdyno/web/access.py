@@ -132,7 +132,7 @@ class AccessGate:
                 return await self._acted(request, door)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("the dashboard only reads\n", 405, {"allow": "GET, HEAD", **_CLOSE})
-        if _has_body(request.headers):
+        if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             return PlainTextResponse("the dashboard takes no content\n", 413, _CLOSE)
         if _is_of_another_site(request.headers):
             return PlainTextResponse("requested by a page of another site\n", 403)
@@ -203,10 +203,6 @@ def _is_of_another_site(headers: Headers) -> bool:
     if site is not None and site not in ("same-origin", "none"):
         return headers.get("sec-fetch-mode") != "navigate" or headers.get("sec-fetch-dest") != "document"
     return origin is not None and site is None and origin.partition("://")[2] != headers.get("host")
-
-
-def _has_body(headers: Headers) -> bool:
-    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
 async def _form_token(request: Request) -> str:

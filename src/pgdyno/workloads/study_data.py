@@ -57,16 +57,13 @@ class StudyData:
         new = [name for name in (load, template) if name not in self._names]
         for name in new:
             is_shared = self._use.use(name)
-            if is_shared and (name == load or not self._is_complete(name)):
+            if is_shared and (name == load or owned_state(self._target.postgres, name) is not DatabaseState.COMPLETE):
                 raise EnvironmentUnsuitable(
                     f'another study uses database "{name}" of {self._target.name}',
                     detail="It runs the same load, or is loading the data: two at once would disturb each other.",
                     hint="Wait until it ends.",
                 )
             self._names.append(name)
-
-    def _is_complete(self, name: str) -> bool:
-        return owned_state(self._target.postgres, name) is DatabaseState.COMPLETE
 
     def _drop_left(self) -> None:
         """Drop what studies left that were killed; what cannot be dropped is no reason not to measure."""

@@ -73,8 +73,13 @@ def _as_it_is(text: str) -> Markup:
 
 def write_html(report: Report, path: Path) -> None:
     """Write the page to a file. Raises EnvironmentUnsuitable when the file cannot be written."""
+    write_drawn(path, render(report))
+
+
+def write_drawn(path: Path, content: str | bytes) -> None:
+    """Write a report that was drawn. Raises EnvironmentUnsuitable when the file cannot be written."""
     try:
-        write_output(path, render(report))
+        write_output(path, content)
     except OSError as error:
         raise EnvironmentUnsuitable(
             f'report "{path}" cannot be written: {error.strerror}',

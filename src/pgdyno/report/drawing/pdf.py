@@ -16,10 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.outputs import write_output
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.temporary import temporary
-from pgdyno.report.drawing.html import write_html
+from pgdyno.report.drawing.html import write_drawn, write_html
 from pgdyno.report.sections import Report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
@@ -47,13 +46,7 @@ def write_pdf(report: Report, path: Path, *, which: Which = shutil.which, timeou
                 detail=told[-400:] or None,
                 hint="Write the report as HTML with --output report.html and print it from a browser.",
             )
-        try:
-            write_output(path, printed.read_bytes())
-        except OSError as error:
-            raise EnvironmentUnsuitable(
-                f'report "{path}" cannot be written: {error.strerror}',
-                hint="Name a file in a folder that you may write to with --output.",
-            ) from error
+        write_drawn(path, printed.read_bytes())
     return pages
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pgdyno.model.matrix import Cell, MatrixRow
+from pgdyno.model.matrix import MatrixRow
 from pgdyno.model.results.matrix import (
     CellFigure,
     ContrastLoad,
@@ -29,7 +29,7 @@ def matrix_result(session: StudySession, plan: MatrixPlan, matrix: Matrix) -> Ma
         rows_result(session.study.id, rows, driver=driver_sentence(session, rows), method=method(plan)),
         **parts_of(session.laboratory),
         skipped=tuple(matrix.skipped),
-        data=data_sentence([_reads_only(plan, row.cell) for row in rows]),
+        data=data_sentence([make_workload(row.cell.mode, plan.workload(row.cell)).spec().read_only for row in rows]),
         network=dict(plan.network),
         refused=refusals(matrix.trials),
     )
@@ -67,10 +67,6 @@ def rows_result(study: str, rows: Sequence[MatrixRow], *, driver: str, method: M
             for one in contrasts(rows)
         ),
     )
-
-
-def _reads_only(plan: MatrixPlan, cell: Cell) -> bool:
-    return make_workload(cell.mode, plan.workload(cell)).spec().read_only
 
 
 def data_sentence(reads_only: Sequence[bool]) -> str:

@@ -205,7 +205,7 @@ def matrix_of(
     )
     around = Surroundings(
         smt=smt_text(facts),
-        system=_known_text(facts.host.architecture),
+        system="" if isinstance(facts.host.architecture, Unknown) else facts.host.architecture,
         vcpus=facts.host.cores if isinstance(facts.host.cores, int) else None,
         durability={
             name: klass.value for name, each in plan.configurations.items() if (klass := worst_class(each)) is not None
@@ -223,10 +223,6 @@ def smt_text(facts: Facts) -> str:
     if isinstance(fact.value, Unknown):
         return "1" if "one thread a core" in f"{fact.value.reason} {fact.obstacle}" else ""
     return fact.value
-
-
-def _known_text(value: str | Unknown) -> str:
-    return "" if isinstance(value, Unknown) else value
 
 
 def label(cell: Cell) -> str:

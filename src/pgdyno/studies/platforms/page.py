@@ -69,7 +69,7 @@ def _tiles(comparison: PlatformComparison) -> tuple[Tile, ...]:
         Tile(
             f"{one.denominator.value}{' (estimate)' if one.is_estimate else ''}",
             f"{rounded(number(one))}x",
-            _run_to_run(one),
+            "" if one.interval is None else f"{_interval(one)}, {one.interval.confidence * 100:g} %, run to run",
             f"{_figure(one.a)} and {plural(_figure(one.b), 'transaction')}/s",
             "",
             Tone.NEUTRAL,
@@ -142,10 +142,6 @@ def _cell(matchup: Matchup, name: Denominator) -> str:
 
 def _interval(one: Ratio) -> str:
     return "" if one.interval is None else f"[{rounded(one.interval.lo)}, {rounded(one.interval.hi)}]"
-
-
-def _run_to_run(one: Ratio) -> str:
-    return "" if one.interval is None else f"{_interval(one)}, {one.interval.confidence * 100:g} %, run to run"
 
 
 def _figure(value: float | Unknown) -> str:

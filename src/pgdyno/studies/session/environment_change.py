@@ -24,16 +24,12 @@ def facts_image(facts: Facts) -> dict[str, object]:
     A store may be shared, and is read by the dashboard: what may be a secret in a setting is left out.
     """
     changed = {
-        name: LEFT_OUT if _may_be_secret(row) else public_setting(name, row.setting)
+        name: LEFT_OUT if row.vartype == "string" and may_hold_secret(row.name) else public_setting(name, row.setting)
         for name, row in facts.settings.items()
         if row.setting != row.boot_val and row.source != "default"
     }
     kernel = {name: plain(fact.value) for name, fact in facts.kernel.items()}
     return {"host": plain(facts.host), "server": plain(facts.server), "settings": changed, "kernel": kernel}
-
-
-def _may_be_secret(row: SettingFact) -> bool:
-    return row.vartype == "string" and may_hold_secret(row.name)
 
 
 def environment_changes(before: Mapping[str, object], now: Mapping[str, object]) -> str | None:
