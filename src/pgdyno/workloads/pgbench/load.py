@@ -232,13 +232,21 @@ class PgbenchLoad:
         self._process.terminate()
 
     def finish(self) -> LoadResult:
-        """Wait for the end and return what came of it. See `RunningLoad.finish`."""
+        """Wait for the end and return what came of it; where that is an error, no log is left. See `RunningLoad`."""
         try:
             remaining = self._since + self._command.plan.duration_s + GRACE_S - self._timer()
             if self._process.wait(max(remaining, 0.0)) is None:
                 self._ended_by_us = f"still running {GRACE_S:.0f} s after its time, and ended"
         finally:
             self._process.terminate()
+        try:
+            return self._read_out()
+        except BaseException:
+            for file in self._reader.files:  # of the account that the load ran as, and nobody else looks for it
+                file.unlink(missing_ok=True)
+            raise
+
+    def _read_out(self) -> LoadResult:
         self._refuse_set_clock()
         for piece in self._reader.read_rest():
             self._fold.add(piece)
