@@ -86,8 +86,12 @@ def child_pids(pid: int, proc: Path = PROC) -> list[int] | None:
     try:
         words = [word for task in tasks.iterdir() for word in read_small_bytes(f"{task}/children").split()]
     except (FileNotFoundError, ProcessLookupError):
-        return [] if not tasks.exists() or (proc / "self" / "task" / str(os.getpid()) / "children").exists() else None
+        return [] if not tasks.exists() or _has_lists(proc) else None
     return sorted(map(int, words))
+
+
+def _has_lists(proc: Path) -> bool:
+    return (proc / "self" / "task" / str(os.getpid()) / "children").exists()
 
 
 def alive(pid: int) -> bool:

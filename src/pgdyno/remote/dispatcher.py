@@ -96,7 +96,7 @@ class Dispatcher:
 
     def _open(self, given: Json) -> object:
         command = given.get("restart_command")
-        if command is not None and os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
+        if command is not None and _is_root_by_sudo():
             raise UsageError(
                 "an agent that sudo made root takes no --restart-command",
                 detail="Whoever may start it could run anything as root.",
@@ -235,6 +235,10 @@ def _bundle(name: str) -> UndoBundle:
 
 def _undo_root() -> Path:
     return places.state_dir() / "undo"
+
+
+def _is_root_by_sudo() -> bool:
+    return os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0"
 
 
 def _carrier() -> int | None:

@@ -92,10 +92,7 @@ def _state_text(state: SettingState | None) -> str:
 
 def state_of(row: Mapping[str, object]) -> SettingState:
     """Rebuild one from `to_json`. Raises ValueError that names what does not fit."""
-    try:
-        return _known_state(tuple(row.items()))  # a bundle is read several times for each way back
-    except (TypeError, ValueError):
-        return shaped(SettingState, row, "a setting", strict=False)
+    return shaped(SettingState, row, "a setting", strict=False)
 
 
 def read_settings(connection: psycopg.Connection[DictRow], *, label: str) -> dict[str, SettingState]:

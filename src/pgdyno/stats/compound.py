@@ -32,7 +32,9 @@ def product(steps: Iterable[Interval]) -> Interval:
     estimate = math.fsum(_log(step.ratio) for step in known)
     if abs(estimate) > _MOST:
         size = "large" if estimate > 0 else "small"
-        raise UsageError(f"the product of {len(known)} ratios is too {size}", hint="Measure the largest of them again.")
+        raise UsageError(
+            f"the product of {len(known)} ratios is too {size}", hint="Measure the one that is furthest from 1 again."
+        )
     below = math.sqrt(math.fsum(_distance(step.lo, step.ratio) ** 2 for step in known))
     above = math.sqrt(math.fsum(_distance(step.ratio, step.hi) ** 2 for step in known))
     confidence = min((step.confidence for step in known), default=1.0)

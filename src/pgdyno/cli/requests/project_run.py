@@ -167,7 +167,7 @@ def write_reports(known: Known, store: Store, record: ProjectRunRecord, reports:
 
     It is there as HTML, Markdown and, where there is a browser, PDF. A whole one that says the same stays.
     """
-    from pgdyno.outputs import ensure_folder, write_output
+    from pgdyno.outputs import checked_place, ensure_folder, write_output
     from pgdyno.report.drawing import markdown
     from pgdyno.report.drawing.html import render, write_html
     from pgdyno.report.drawing.pdf import write_pdf
@@ -180,7 +180,7 @@ def write_reports(known: Known, store: Store, record: ProjectRunRecord, reports:
     report = project_page(*known, pages=pages)
     html, text, printed = (reports / f"project.{ending}" for ending in ("html", "md", "pdf"))
     if not _is_drawn(html, render(report), (text, printed, *(reports / page for page in pages.values()))):
-        printed.unlink(missing_ok=True)  # one of an earlier state stands beside no other page
+        checked_place(printed).unlink(missing_ok=True)  # one of an earlier state stands beside no other page
         for study, page in pages.items():
             write_html(build_report(store, study), reports / page)
         write_html(report, html)

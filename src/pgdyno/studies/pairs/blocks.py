@@ -184,7 +184,7 @@ def _run_block(
         trial = run_repeating(laboratory.run, spec, company=laboratory.company)
         if trial.state is TrialState.FAILED:
             # Once may have been somebody else's doing: a server that was killed, a network that broke.
-            trial = run_repeating(laboratory.run, replace(spec, repeats=trial.id))
+            trial = run_repeating(laboratory.run, replace(spec, repeats=trial.id), company=laboratory.company)
         if trial.state in (TrialState.VOID, TrialState.FAILED, TrialState.REFUSED):
             raise ArmUnmeasured(arm, trial)
         if trial.state is not TrialState.COMPLETE:
