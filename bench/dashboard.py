@@ -26,7 +26,7 @@ from pgdyno.web import overview
 from pgdyno.web.app import Dashboard
 
 BUDGET_S = 0.3
-RAM = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
+RAM = "/dev/shm"  # noqa: S108 - no fixed name: TemporaryDirectory makes a private folder there
 FIRST = "first page, after a start"
 
 

@@ -62,7 +62,7 @@ def write(rate: int, seconds: int, speed: float) -> None:
 
 
 @contextmanager
-def recording(watcher: Any, store: Any, study: str) -> Iterator[Any]:  # noqa: ANN401 - of this checkout or of an older one
+def recording(watcher: Any, store: Any, study: str) -> Iterator[Any]:  # noqa: ANN401 - other classes in each checkout that is measured
     """Give what tells the watcher and the board, which was one class before a study's row had one of its own."""
     from pgdyno.store.live import LiveBoard
     from pgdyno.trial import live_recorder

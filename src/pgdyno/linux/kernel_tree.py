@@ -28,7 +28,7 @@ class Tree:
 
     def read(self, path: str) -> str:
         """Return the exact text of a file."""
-        with open(f"{self._above}/{path.lstrip('/')}", errors="replace") as file:  # noqa: PTH123 - hundreds are read, and a Path takes as long
+        with open(f"{self._above}/{path.lstrip('/')}", errors="replace") as file:  # noqa: PTH123 - hundreds of files: a Path doubles the time
             return file.read()
 
     def write(self, path: str, text: str) -> None:

@@ -27,7 +27,7 @@ _LONG_KEY = re.compile(r"""(?<![\w\-"'])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\
 _BITS = 64
 
 
-def load_json(text: str | bytes, *, finite: bool = True, strict: bool = True) -> Any:  # noqa: ANN401 - a document is of any type, and its reader checks which
+def load_json(text: str | bytes, *, finite: bool = True, strict: bool = True) -> Any:  # noqa: ANN401 - as json.loads and tomllib.loads; each reader checks the shape
     """Return what a JSON text stands for. Raises ValueError, and nothing else, on anything that it cannot be.
 
     `finite` False lets the words NaN and Infinity pass, which other programs and our own store may have written;
@@ -122,7 +122,7 @@ def _check_text(text: str) -> None:
             raise ValueError(f"half of a surrogate pair in the text {text[:40]!r}") from None
 
 
-def _decoded(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - a document is of any type, and its reader checks which
+def _decoded(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - as json.loads and tomllib.loads; each reader checks the shape
     try:
         return decode(text)
     except RecursionError:

@@ -7,7 +7,7 @@ writing direction make a text look like another one (UAX #9, "Trojan Source").
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import TextIO
 
 _REPLACED = "\ufffd"
 _OBEYED = dict.fromkeys(
@@ -61,7 +61,7 @@ class PlainStream:
         for line in lines:
             self.write(line)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - each attribute has a type of its own
+    def __getattr__(self, name: str) -> object:
         return getattr(self.styled, name)
 
 

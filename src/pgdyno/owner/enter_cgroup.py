@@ -33,7 +33,7 @@ def main(words: list[str]) -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which this interpreter ignores, and the program would in its turn
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvp(command[0], command)  # noqa: S606 - turning into the program is the purpose of this file
+        os.execvp(command[0], command)
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         sys.exit(127)

@@ -72,7 +72,7 @@ def main(argv: list[str]) -> None:
         os.chdir("/")
     environment.pop("PG_GRANDPARENT_PID", None)  # pg_ctl names itself in it; a number of long ago would be wrong
     try:
-        os.execve(argv[0], argv, environment)  # noqa: S606 - turning into the program is the purpose of this file
+        os.execve(argv[0], argv, environment)
     except OSError as error:
         sys.stderr.write(f"{argv[0]}: {error.strerror}\n")
         sys.exit(127)

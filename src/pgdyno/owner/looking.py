@@ -54,7 +54,7 @@ def look(path: str) -> dict[str, int] | None:
 
 def names(folder: str) -> list[str]:
     """Return the names in a directory, sorted."""
-    return sorted(os.listdir(folder))  # noqa: PTH208 - pathlib takes longer to import than all else here
+    return sorted(os.listdir(folder))  # noqa: PTH208 - a process starts for each look, and importing pathlib would double that
 
 
 def may_write(folder: str) -> bool:

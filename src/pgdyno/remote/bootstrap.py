@@ -59,7 +59,7 @@ def receive(path: Path, digest: str) -> dict[str, object]:
     return {"path": str(path)}
 
 
-def launch(path: Path, digest: str) -> dict[str, object]:  # noqa: RET503 - where no answer is returned, execv has replaced this process
+def launch(path: Path, digest: str) -> dict[str, object]:
     """Become the agent, if the payload is whole and in a folder that only we can change."""
     try:
         folder, file = path.parent.stat(), path.stat()
@@ -68,7 +68,7 @@ def launch(path: Path, digest: str) -> dict[str, object]:  # noqa: RET503 - wher
     mine = folder.st_uid == file.st_uid == os.geteuid() and not (folder.st_mode | file.st_mode) & 0o022
     if not mine or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         return {"missing": str(path)}
-    os.execv(sys.executable, [sys.executable, "-IS", str(path)])  # noqa: S606 - an argument list, no shell
+    return os.execv(sys.executable, [sys.executable, "-IS", str(path)])  # this process is the agent then
 
 
 def main(words: list[str]) -> None:
@@ -79,7 +79,8 @@ def main(words: list[str]) -> None:
         answer = act(payload_folder() / f"{digest}.pyz", digest)
     except OSError as error:
         answer = {"refused": str(error)}
-    print(json.dumps(answer), flush=True)  # noqa: T201 - stdout is the protocol here
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class SampledRows(Collection[SampleRow]):
 
     def _unpacked(self, pack: _Pack, table: str) -> Iterator[SampleRow]:
         _, offset, size = pack[table]
-        told: list[tuple[float, tuple[SampleValue, ...]]] = pickle.loads(self.spool.read(offset, size))  # noqa: S301 - ours, see `_pack`
+        told: list[tuple[float, tuple[SampleValue, ...]]] = pickle.loads(self.spool.read(offset, size))  # noqa: S301 - `_pack` wrote it, to a file without a name
         yield from (SampleRow(table, t, values) for t, values in told)
 
 

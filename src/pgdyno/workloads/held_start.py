@@ -46,7 +46,7 @@ def main(words: list[str]) -> None:
         sys.exit(125)
     os.close(int(go))
     try:
-        os.execvp(command[0], command)  # noqa: S606 - turning into the program is the purpose of this file
+        os.execvp(command[0], command)
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         sys.exit(127)

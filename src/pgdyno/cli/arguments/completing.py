@@ -43,8 +43,7 @@ def let_complete(param: click.Parameter) -> None:
     def complete(context: click.Context, incomplete: str) -> list[CompletionItem]:
         return [item for item in words(context) if item.value.startswith(incomplete) and _PLAIN.fullmatch(item.value)]
 
-    # The constructor, where click takes the hook, is called in each verb.
-    param.shell_complete = complete  # type: ignore[method-assign, assignment]  # so it is put in place of the method
+    vars(param)["shell_complete"] = complete  # where its constructor puts one; ours has been called
 
 
 def _knobs(_: click.Context) -> Iterator[CompletionItem]:

@@ -54,7 +54,7 @@ class _Declared(NamedTuple):
 @overload
 def flag(help: str, *names: str, default: T, **settings: object) -> T: ...
 @overload
-def flag(help: str, *names: str, **settings: object) -> Any: ...  # noqa: ANN401 - the field's own type, as of dataclasses.field
+def flag(help: str, *names: str, **settings: object) -> Any: ...  # noqa: ANN401 - stands for a field of any type, as dataclasses.field does
 def flag(help: str, *names: str, **settings: object) -> Any:
     """Declare a flag: what help says of it, its names where the field's does not do, and settings of `click.option`.
 
@@ -63,7 +63,7 @@ def flag(help: str, *names: str, **settings: object) -> Any:
     return _Declared(names, {"help": help, **settings})
 
 
-def argument(metavar: str, **settings: object) -> Any:  # noqa: ANN401 - the field's own type
+def argument(metavar: str, **settings: object) -> Any:  # noqa: ANN401 - stands for a field of any type, as dataclasses.field does
     """Declare what is given without a flag: how help calls it, and settings of `click.argument`."""
     return _Declared((), {"metavar": metavar, **settings}, is_argument=True)
 
@@ -105,7 +105,7 @@ def verb(
     group: click.Group | None = None,
     *,
     cls: type[click.Command] = GroupedCommand,
-    **settings: Any,  # noqa: ANN401 - those of whatever class of command it is
+    **settings: Any,  # noqa: ANN401 - passed on to `cls`, each of which takes others
 ) -> Callable[[Callable[[Any], object]], click.Command]:
     """Return what makes a command of a function, with the flags that its parameter `flags` declares."""
 
@@ -176,14 +176,14 @@ class _Option(click.Option):
     A file of such a name is `./--json`.
     """
 
-    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401 - as of click
+    def type_cast_value(self, ctx: click.Context, value: object) -> object:
         """Return the value as its type. Raises BadParameter where a word of it is a flag."""
         words = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-        names = {name for one in ctx.command.get_params(ctx) for name in (*one.opts, *one.secondary_opts)}
-        for word in words:
-            if isinstance(word, str) and word.startswith("-") and word.partition("=")[0] in names:
+        if doubtful := [word for word in words if isinstance(word, str) and word.startswith("-")]:
+            names = {name for one in ctx.command.get_params(ctx) for name in (*one.opts, *one.secondary_opts)}
+            if flags := [word for word in doubtful if word.partition("=")[0] in names]:
                 wanted = "one word" if self.nargs == 1 else f"{self.nargs} words"
-                raise click.BadParameter(f"it takes {wanted}, and {word} is a flag itself", ctx, self)
+                raise click.BadParameter(f"it takes {wanted}, and {flags[0]} is a flag itself", ctx, self)
         return super().type_cast_value(ctx, value)
 
 

@@ -29,11 +29,11 @@ class VolumesReading:
 
 def read_volumes(data_directory: Path) -> VolumesReading:
     """Read now. Raises OSError for what cannot be read. pg_wal may be a symbolic link to another file system."""
-    wal = f"{data_directory}/pg_wal"  # a text: twice a second, making a path costs more than looking at it
-    shared = os.stat(data_directory).st_dev == os.stat(wal).st_dev  # noqa: PTH116 - Path.stat needs a Path
+    wal = data_directory / "pg_wal"
+    shared = data_directory.stat().st_dev == wal.stat().st_dev
     return VolumesReading(
         data=volume_of(data_directory),
-        wal=Absent("pg_wal is on the data volume, which guard disk watches") if shared else volume_of(Path(wal)),
+        wal=Absent("pg_wal is on the data volume, which guard disk watches") if shared else volume_of(wal),
         temp_bytes=_size_of(f"{data_directory}/base/pgsql_tmp"),
     )
 

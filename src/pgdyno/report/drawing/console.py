@@ -62,4 +62,4 @@ class PlainConsole(Console):
     def print(self, *objects: object, **options: object) -> None:
         """Print as rich does; words without what a terminal would obey."""
         shown = (printable(one) if isinstance(one, str) else Plain(cast(RenderableType, one)) for one in objects)
-        super().print(*shown, **options)  # type: ignore[arg-type]  # rich's own options, handed through
+        super().print(*shown, **options)  # type: ignore[arg-type]  # unchanged to rich, whose signature is not copied

@@ -68,7 +68,7 @@ def render(report: Report, *, home: str | None = None, moving: Moving | None = N
 
 def _as_it_is(text: str) -> Markup:
     """Keep the template from escaping a text: a file of the package, or JSON that is escaped for a script element."""
-    return Markup(text)  # noqa: S704 - files of the package and JSON that is escaped, see the callers
+    return Markup(text)  # noqa: S704 - no text of a user: files of this package, and JSON escaped by figures_json
 
 
 def write_html(report: Report, path: Path) -> None:
