@@ -9,7 +9,7 @@ UNUSED = /(tests|lexers)/|/site-packages/(mypy|mypyc|pip|setuptools)/
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '$(UNUSED)' src $(VENV)/lib || true  # on all cores, where pip takes one; what nobody imports is compiled when somebody does; packages hold files of other Pythons, too
 JOBS   ?= 6
 PUSH_MUTANTS ?= 3
-SERVER_JOBS ?= 8
+SERVER_JOBS ?= 10
 FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
