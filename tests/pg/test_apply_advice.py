@@ -16,7 +16,7 @@ from calm_load import DECIDED, SEGMENTS, calm
 from fix_postgres import find_build, one_build
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.cli.main import command as pgdyno_command
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.change import ChangeAction
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, RuleGroup
 from pgdyno.model.inventory import Inventory, ServerInventory
@@ -27,7 +27,7 @@ from pgdyno.studies.advice import advised
 from pgdyno.studies.advice.proofs import proofs_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-advice")]
-HINT, COMPLETE = "checkpoints are occurring too frequently", "checkpoint complete"
+HINT = "checkpoints are occurring too frequently"
 LOAD = [*calm(DECIDED), "--guard", "throughput=off", "--guard", "oom=99", "--restarts", "none"]
 
 
@@ -220,13 +220,13 @@ def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, 
         main.write_text(f"max_wal_size = 32MB\ncheckpoint_timeout = 30s\n{others}")  # seconds of WAL are a load then
         sandbox.target().postgres.fetch("SELECT pg_reload_conf()")
         log = next(path for path in sandbox.data_directory.parent.rglob("server.log"))
-        wait_until = time.monotonic() + 120
-        while min(log.read_text().count(words) for words in (HINT, COMPLETE)) < 4:  # a busy machine takes its time
-            assert time.monotonic() < wait_until, log.read_text()[-2000:]
+    before, asked_until = files_of(pgdyno_home, "a5"), time.monotonic() + 150
+    while not is_applied("max-wal-size", "--sandbox", "a5", "--log", str(log), "--json"):
+        assert time.monotonic() < asked_until, log.read_text()[-2000:]
+        with opened(pgdyno_home, "a5") as sandbox:
             write_segments(sandbox)
-    before, hints = files_of(pgdyno_home, "a5"), log.read_text().count(HINT)
+    hints = log.read_text().count(HINT)
     assert hints > 0
-    assert run("apply", "max-wal-size", "--sandbox", "a5", "--log", str(log), "--json") == 0
     done = json.loads(capsys.readouterr().out)
     assert done["restarted"] is False
     assert [change["rule"] for change in done["changes"]] == ["max-wal-size"]
@@ -236,6 +236,16 @@ def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, 
     assert run("rollback", done["session"]) == 0
     assert files_of(pgdyno_home, "a5") == before
     assert shown(pgdyno_home, "a5", "max_wal_size") == "32"
+
+
+def is_applied(*words):
+    """Apply a rule; False while it cannot tell, as of a busy machine whose WAL comes in too short a time."""
+    try:
+        return run("apply", *words) == 0
+    except UsageError as refused:
+        if "it answers unknown" not in str(refused):
+            raise
+        return False
 
 
 def write_segments(sandbox, seconds=6):
