@@ -18,6 +18,7 @@ from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.person.operator_request import Operators
 from pgdyno.model.results.live import LiveResult
+from pgdyno.model.verdict import Word
 from pgdyno.server.postgres import Postgres
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Reply
@@ -34,6 +35,8 @@ from pgdyno.targets.target import Target
 PERIOD_S = 2.4
 BUDGET_S = 1500.0
 """More than any of them needs, on a machine with thirty others on it, too."""
+KILLED_S = 4.0
+"""Of a study that is killed: it goes on with the periods that it began with."""
 LONG_S = 12.0
 """Long enough for a guard, which begins anew with each period."""
 WINDOW_S, WASH_S = 6.0, 2.0
@@ -82,11 +85,13 @@ def short_study(
     rule: object = None,
     windows: tuple[str, ...] = (),
     wash_s: float | None = None,
+    resolved: bool = False,
 ) -> LiveResult:
     """Run a study of two arms with a reference of five seconds.
 
     Where all its pairs were offered unequal work it is run again with longer periods: a busy machine makes short
-    neighbouring ones so. In windows, whose restarts are counted, it is not.
+    neighbouring ones so. In windows, whose restarts are counted, it is not. `resolved`: also where they did not resolve
+    an effect that is planted.
     """
     for longer in (1, 2, 4):
         options = LiveOptions(
@@ -99,9 +104,12 @@ def short_study(
                 store, target, TargetRequest(), options, arms, Progress(quiet=True), approve=approve,
                 announce=announce, confirm=confirm,
             )  # fmt: skip
-        if windows or told.switch is None or told.switch.verdict is not None:
+        if windows or told.switch is None:
             break
-        if "offered unequal work" not in told.switch.stopped:
+        verdict = told.switch.verdict
+        if verdict is None and "offered unequal work" not in told.switch.stopped:
+            break
+        if verdict is not None and not (resolved and verdict.word is Word.NOT_RESOLVED):
             break
     return told
 
@@ -185,6 +193,6 @@ if __name__ == "__main__":
     with opened(TargetRequest(dsn=sys.argv[1])) as server:
         told = short_study(
             server, {name: value}, max_pairs=WINDOW_PAIRS if windows else 40, announce=say, windows=windows,
-            period_s=WINDOW_S if windows else PERIOD_S, wash_s=WASH_S if windows else None,
+            period_s=WINDOW_S if windows else KILLED_S, wash_s=WASH_S if windows else None,
         )  # fmt: skip
     sys.exit(int(told.exit_code))

@@ -64,7 +64,7 @@ def bundles() -> list[Path]:
 def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandbox, pgdyno_home: Path) -> None:
     server = any_postgres.target().postgres
     with as_found(any_postgres), planted_load(server, {"64MB": 0.4}), looking(server, "work_mem") as seen:
-        told = short_study(any_postgres.target(), B)
+        told = short_study(any_postgres.target(), B, resolved=True)
     assert told.switch is not None
     assert told.switch.verdict is not None
     assert told.switch.verdict.word is Word.BETTER
