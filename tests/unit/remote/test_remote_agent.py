@@ -116,39 +116,43 @@ def test_a_reply_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
         assert client.call("sessions") == []
 
 
-def pipe() -> tuple[int, int]:
-    return os.pipe()
+def close(read: int, *write: int) -> None:
+    """Close a pipe once nobody listens: else the listener of one test reads what the next test sends by its number."""
+    for end in write:
+        os.close(end)
+    for thread in threading.enumerate():
+        if thread.name == "pgdyno-listener":
+            thread.join(60)
+    os.close(read)
 
 
 def test_an_agent_ends_when_the_line_is_closed() -> None:
-    read, write = pipe()
+    read, write = os.pipe()
     os.write(write, wire.to_line({"id": 1, "call": "rollback"}) + b"{}\n\n" + b'{"id": 2')
     os.close(write)
     replies: list[bytes] = []
     assert agent.serve(Dispatcher(), read, replies.append) == "the connection was closed"
-    os.close(read)
+    close(read)
     (reply,) = map(wire.from_line, replies)
     assert reply["id"] == 1
     assert "no session" in str(reply["error"])
 
 
 def test_an_agent_ends_when_nothing_is_heard() -> None:
-    read, write = pipe()
+    read, write = os.pipe()
     assert "has not responded" in agent.serve(Dispatcher(), read, lambda _: None, silence_s=0.2)
-    os.close(write)
-    os.close(read)
+    close(read, write)
 
 
 def test_an_agent_ends_when_nobody_takes_its_replies() -> None:
-    read, write = pipe()
+    read, write = os.pipe()
     os.write(write, b"not json\n")
 
     def refuse(_: bytes) -> None:
         raise BrokenPipeError
 
     assert agent.serve(Dispatcher(), read, refuse) == "the connection was cut"
-    os.close(write)
-    os.close(read)
+    close(read, write)
 
 
 def test_root_by_sudo_takes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
