@@ -145,7 +145,7 @@ def _guards(simulation: LiveSimulation) -> LiveGuards:
     reference = simulation.reference(60, 10.0)
     body = body_of(reference, COUNTED_S)
     calls = float(reference.calls[body.ids].sum()) / reference.seconds
-    return LiveGuards(LiveLoad(body, calls, 1.0, 2.0, 2), GuardPlan())
+    return LiveGuards(LiveLoad(body, calls, 1.0, 2.0, 2, 0.0, 0), GuardPlan())
 
 
 def guard_trips(load: SimulatedLoad, seed: int, steps: int) -> tuple[int, float]:

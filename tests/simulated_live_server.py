@@ -33,7 +33,7 @@ class Server:
         self.checkpoints, self.vacuums = 7, 0
         self.world = ServerWorld(
             session=self, reader=self, sentry=self, others=self, watcher=self, stop=StopFile(tmp_path / "stop"),
-            guards=LiveGuards(LiveLoad(BODY, RATE, 3.0, 4.0, 2), GuardPlan()),
+            guards=LiveGuards(LiveLoad(BODY, RATE, 3.0, 4.0, 2, 0.0, 0), GuardPlan()),
             arms={A: BASELINE, B: Configuration.of({"work_mem": "64MB"})}, size=1,
             calls_a_second=RATE, dbname="shop", ends_at=2000.0, clock=lambda: self.now, sleep=self.sleep,
             course=LiveCourse(lambda: self.now),

@@ -109,7 +109,7 @@ def test_the_page_of_an_idle_server_is_short_and_starts_with_nothing_for_a_load(
     for row in postgres.fetch("SELECT datname::text AS name FROM pg_database WHERE datallowconn"):
         # What the tests before made of a server that is minutes old may be more than none.
         postgres.execute("SELECT pg_stat_reset()", dbname=str(row["name"]))
-    _, text, errors = run(tmp_path, "advise", "--target", postgres.conninfo)
+    _, text, _ = run(tmp_path, "advise", "--target", postgres.conninfo)
     _, whole, _ = run(tmp_path, "advise", "--target", postgres.conninfo, "--all")
     _, document, _ = run(tmp_path, "advise", "--target", postgres.conninfo, "--json")
     assert "load: none was seen" in text, text[:2000]

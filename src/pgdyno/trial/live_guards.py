@@ -55,8 +55,8 @@ class LiveLoad:
     active_p95: float
     active_p99: float
     cores: int | None
-    longest_s: float = 0.0
-    most_blocked: int = 0
+    longest_s: float
+    most_blocked: int
 
 
 @dataclass(slots=True)

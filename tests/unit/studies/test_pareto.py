@@ -13,6 +13,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.tune import ParetoPoint
 from pgdyno.model.shapes import plain
 from pgdyno.model.verdict import Interval, Metric, Word
+from pgdyno.studies.tune import pareto
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.page import gain_memory
 from pgdyno.studies.tune.pareto import front
@@ -46,6 +47,20 @@ def outcome(tolerance, surface=slope):
 def point(memory, gain, name="", *, taken=False):
     ratio, settings = Interval(gain, gain, gain, 0.95), {"work_mem": name} if name else {}
     return ParetoPoint(settings=settings, memory_bytes=memory, ratio=ratio, basis="model", runs=1, taken=taken)
+
+
+@pytest.mark.parametrize(("metric", "lead"), [(Metric.THROUGHPUT, 0.2), (Metric.SERVER_CPU, -0.2)])
+def test_a_point_of_the_model_has_the_interval_of_its_deviation(monkeypatch, metric, lead):
+    settings = Configuration.of({"work_mem": "8MB"})
+    monkeypatch.setattr(pareto, "leads", lambda *_: [((0.5,), 0.2, 0.1)])
+    monkeypatch.setattr(pareto, "point_to_configuration", lambda *_: settings)
+    search = SimpleNamespace(space=SimpleNamespace(dimensions=()), history=list, trials=(), fresh=())
+    known = pareto._by_model(SimpleNamespace(search=search), TuneOptions(metric=metric, confidence=0.95))
+    ratio, basis, runs = known[settings]
+    assert (basis, runs) == ("model", 1)
+    assert [math.log(one) for one in (ratio.lo, ratio.ratio, ratio.hi)] == pytest.approx(
+        [lead - 0.195996, lead, lead + 0.195996], abs=1e-5
+    )
 
 
 @pytest.mark.requirement("R-TUN-08")

@@ -1,6 +1,7 @@
 """A tune keeps to its time and to its restarts, and still proves what it offers."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role
 from pgdyno.model.verdict import Word
 from pgdyno.server.outage import Outage
 from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.restart_room import has_restarts
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import keep_restarts
 from pgdyno.trial.stopwatch import Stopwatch
@@ -95,6 +97,12 @@ def test_a_restart_budget_that_does_not_reach_for_a_proof_searches_reloads_only(
     assert laboratory.restarts.used == 0
     assert "shared_buffers" not in tuned.search.space.names()
     assert any("restart budget 10" in line for line in said)
+
+
+@pytest.mark.parametrize(("keep", "has_room"), [(0, True), (2, True), (3, False)])
+def test_the_last_restart_of_a_budget_is_made(keep, has_room):
+    laboratory = SimpleNamespace(restarts=SimpleNamespace(used=5, most=lambda _configurations: 3))
+    assert has_restarts(laboratory, replace(OPTIONS, restarts="10"), (), keep=keep) is has_room
 
 
 def test_a_restart_budget_keeps_enough_for_the_proof():

@@ -116,6 +116,15 @@ def test_a_proof_that_was_given_up_with_the_fewest_pairs_is_followed_by_another_
     assert not tuned.proof.is_given_up
 
 
+def test_what_a_vetoed_winner_lacks_is_sought_though_its_proof_was_not_given_up(monkeypatch):
+    wrong_at_first(monkeypatch, "random_page_cost")
+    monkeypatch.setattr(proof_module, "is_hopeless", lambda *_: False)
+    sought = []
+    monkeypatch.setattr(tune_module, "seek_seen", lambda _search, _loss, needed, **_: sought.append(needed))
+    run(SimulatedLaboratory(shared_buffers_cliff))
+    assert sought == [()]
+
+
 def test_what_only_proved_better_as_a_whole_is_not_offered(monkeypatch):
     wrong_at_first(monkeypatch, "random_page_cost", "jit", "io_method", rounds=3)
     laboratory = SimulatedLaboratory(shared_buffers_cliff)

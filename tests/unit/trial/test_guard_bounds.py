@@ -116,8 +116,11 @@ def test_a_server_without_room_is_full_with_its_sessions() -> None:
 
 
 def watching(**more: float) -> LiveGuards:
-    usual = {"calls_a_second": 50.0, "active_p95": 3.0, "active_p99": 4.0, "cores": 2, **more}
-    return LiveGuards(LiveLoad(BODY, **usual), guard_plan([], 1, {**GUARDS, **LIVE_GUARDS}))  # type: ignore[arg-type]  # cores are whole
+    usual = {"calls_a_second": 50.0, "active_p95": 3.0, "active_p99": 4.0, "cores": 2}
+    return LiveGuards(
+        LiveLoad(BODY, **{**usual, "longest_s": 0.0, "most_blocked": 0, **more}),
+        guard_plan([], 1, {**GUARDS, **LIVE_GUARDS}),
+    )  # type: ignore[arg-type]  # cores are whole
 
 
 def value(guards: LiveGuards, name: str) -> object:
@@ -231,12 +234,12 @@ def test_of_the_statements_of_b_the_oldest_is_told() -> None:
 
 def test_calls_of_microseconds_tell_as_well_and_nobody_at_work_is_nobody() -> None:
     quick = replace(BODY, mean_ms=np.array([0.01]))
-    guards = LiveGuards(LiveLoad(quick, 5.0, 3.0, 4.0, 2), watching().plan)
+    guards = LiveGuards(LiveLoad(quick, 5.0, 3.0, 4.0, 2, 0.0, 0), watching().plan)
     guards.statements(0.0, PeriodCounts(np.array([20.0]), np.array([0.5])))
     assert value(guards, "statement-time") == pytest.approx(2.5)
     assert isinstance(heard(watching(active_p95=0.5), 0.0), Absent)
     guards.hold_against(PeriodCounts(np.array([20.0]), np.array([0.4])), 10.0)
     guards.statements(2.0, PeriodCounts(np.array([20.0]), np.array([0.5])))
     assert value(guards, "statement-time") == pytest.approx(1.25), "twice as slow under A, too"
-    instant = LiveGuards(LiveLoad(replace(BODY, mean_ms=np.array([0.0])), 5.0, 3.0, 4.0, 2), watching().plan)
+    instant = LiveGuards(LiveLoad(replace(BODY, mean_ms=np.array([0.0])), 5.0, 3.0, 4.0, 2, 0.0, 0), watching().plan)
     assert isinstance(heard(instant, 20.0), Absent)

@@ -17,7 +17,14 @@ PLAN = guard_plan([], 1, {**GUARDS, **LIVE_GUARDS})
 
 
 def guards(plan=PLAN, **load):
-    usual = {"calls_a_second": 50.0, "active_p95": 3.0, "active_p99": 4.0, "cores": 2}
+    usual = {
+        "calls_a_second": 50.0,
+        "active_p95": 3.0,
+        "active_p99": 4.0,
+        "cores": 2,
+        "longest_s": 0.0,
+        "most_blocked": 0,
+    }
     return LiveGuards(LiveLoad(BODY, **{**usual, **load}), plan)
 
 
@@ -112,7 +119,7 @@ def test_equal_arms_of_a_drifting_load_never_trip():
     reference = simulation.reference(60, 10.0)
     body = body_of(reference, 25.0)
     calls = float(reference.calls[body.ids].sum()) / reference.seconds
-    watching = LiveGuards(LiveLoad(body, calls, 1.0, 2.0, 2), PLAN)
+    watching = LiveGuards(LiveLoad(body, calls, 1.0, 2.0, 2, 0.0, 0), PLAN)
     for number in range(2000):
         assert watching.statements(STEP_S * number, simulation.period(STEP_S)) is None
 
