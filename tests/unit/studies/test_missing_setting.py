@@ -25,7 +25,7 @@ from pgdyno.studies.tune.missing import (
     seek_seen,
 )
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import WITHOUT, GivenUp, is_hopeless, needed_settings
+from pgdyno.studies.tune.proof import WITHOUT, GivenUp, _is_settled, is_hopeless, needed_settings
 from pgdyno.studies.tune.run import tune
 from pgdyno.trial.stopwatch import BudgetSpent
 from pgdyno.units import parse_quantity
@@ -120,6 +120,16 @@ def test_a_proof_is_given_up_where_its_winner_surely_loses_more_than_it_may(winn
     assert not is_hopeless(one, OPTIONS, NOISE)
     one.complete *= 2
     assert is_hopeless(one, OPTIONS, NOISE) is hopeless
+
+
+@pytest.mark.parametrize(
+    ("winners", "is_settled"), [((60.0, 60.2, 59.9, 60.1), True), ((33.0, 29.0, 32.0, 30.0), False)]
+)
+def test_a_proof_goes_on_until_what_it_compares_is_resolved(winners, is_settled):
+    several = [blocks(Configuration.of({"knob00": "1"}), winner=tps, found=tps) for tps in winners]
+    design = OPTIONS.design(min_pairs=OPTIONS.confirm_min)
+    look = Blocks(several[0].arms, [each.complete[0] for each in several])
+    assert _is_settled(look, OPTIONS, design, design) is is_settled
 
 
 def test_a_proof_is_not_given_up_for_unlucky_blocks_of_a_winner_that_loses_nothing():
