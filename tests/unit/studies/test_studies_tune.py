@@ -65,7 +65,9 @@ def test_the_page_says_which_knob_moved_the_load_and_where_to():
     assert drawn["importance"].title.startswith("shared_buffers moves the load most")
     assert any(row[0] == "128MB the default" for row in drawn["slice-shared_buffers"].table.rows)
     lines = drawn["lines"]
-    assert lines.marks[0].label.split("\n")[0] == "shared_buffers"
+    assert first.tried[0] == "128MB"
+    assert lines.marks[0].label == f"shared_buffers\n128MB to {first.tried[-1]}"
+    assert (lines.y.lo, lines.y.hi) == (0.0, 100.0)
     ratios = [float(row[1]) for row in lines.table.rows]
     assert ratios == sorted(ratios, reverse=True)
     assert all(one.y[0] is not None for one in lines.series), "every value that ran has its place"

@@ -56,6 +56,7 @@ def test_several_that_are_not_shown_go_together_and_the_rest_is_proved_anew(monk
     assert {laboratory.store.trial(run).spec.configuration for run in runs} == {tuned.winner}
     (rival,) = result["rivals"]
     assert rival["name"] == "4GB"
+    assert not any("too few figures" in note for note in tuned.notes), "it was compared"
     taken = [one for one in result["pareto"] if one["taken"]]
     assert [one["settings"] for one in taken] == [{"shared_buffers": "2GB"}]
 

@@ -98,12 +98,12 @@ def prove(
     *,
     first_block: int,
     alone: Sequence[str],
-    rest: Sequence[str] = (),
+    rest: Sequence[str],
     rivals: Sequence[str],
     with_found: bool,
-    noise_sd: float = 0.0,
-    has_another_try: Callable[[], bool] = lambda: False,
-    is_needed: bool = True,
+    noise_sd: float,
+    has_another_try: Callable[[], bool],
+    is_needed: bool,
 ) -> Proof | GivenUp | None:
     """Measure until the headline and every effect are resolved, or nothing is to be claimed, or the pairs are spent.
 
