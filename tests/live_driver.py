@@ -90,8 +90,8 @@ def short_study(
     """Run a study of two arms with a reference of five seconds.
 
     Where all its pairs were offered unequal work it is run again with longer periods: a busy machine makes short
-    neighbouring ones so. In windows, whose restarts are counted, it is not. `resolved`: also where they did not resolve
-    an effect that is planted.
+    neighbouring ones so. In windows, whose restarts are counted, it is not. `resolved` repeats it, too, where a
+    planted effect was not resolved.
     """
     for longer in (1, 2, 4):
         options = LiveOptions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 
 from pgdyno.capture.secrets import public_text
 from pgdyno.linux.kernel_tree import LIVE, Tree, reason_of
@@ -115,9 +116,9 @@ def sysctls(tree: Tree = LIVE) -> Iterator[tuple[str, str]]:
         for name in sorted(files):
             if name in _TRIGGERS or name.endswith("_secret"):
                 continue
-            path = f"{folder}/{name}"
+            path = Path(folder, name)
             try:
-                if os.stat(path).st_mode & 0o444:  # noqa: PTH116 - a thousand files: making a Path costs more than reading
+                if path.stat().st_mode & 0o444:
                     text = read_small_bytes(path).decode(errors="replace")
                     yield os.path.normpath(f"{place}/{name}").replace("/", "."), "\t".join(text.split("\n")).strip()
             except OSError:

@@ -116,11 +116,8 @@ def test_a_server_without_room_is_full_with_its_sessions() -> None:
 
 
 def watching(**more: float) -> LiveGuards:
-    usual = {"calls_a_second": 50.0, "active_p95": 3.0, "active_p99": 4.0, "cores": 2}
-    return LiveGuards(
-        LiveLoad(BODY, **{**usual, "longest_s": 0.0, "most_blocked": 0, **more}),
-        guard_plan([], 1, {**GUARDS, **LIVE_GUARDS}),
-    )  # type: ignore[arg-type]  # cores are whole
+    usual = LiveLoad(BODY, 50.0, 3.0, 4.0, 2, 0.0, 0)
+    return LiveGuards(replace(usual, **more), guard_plan([], 1, {**GUARDS, **LIVE_GUARDS}))
 
 
 def value(guards: LiveGuards, name: str) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,15 +19,7 @@ PLAN = guard_plan([], 1, {**GUARDS, **LIVE_GUARDS})
 
 
 def guards(plan=PLAN, **load):
-    usual = {
-        "calls_a_second": 50.0,
-        "active_p95": 3.0,
-        "active_p99": 4.0,
-        "cores": 2,
-        "longest_s": 0.0,
-        "most_blocked": 0,
-    }
-    return LiveGuards(LiveLoad(BODY, **{**usual, **load}), plan)
+    return LiveGuards(replace(LiveLoad(BODY, 50.0, 3.0, 4.0, 2, 0.0, 0), **load), plan)
 
 
 def step(factor=1.0, calls=50.0):
