@@ -28,9 +28,7 @@ from pgdyno.studies.advice.proofs import proofs_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-advice")]
 HINT = "checkpoints are occurring too frequently"
-LOOSE = ["--guard", "throughput=off", "--guard", "oom=99", "--guard", "swap-in=off"]
-"""Other tests let the host kill and swap for a moment, which guards of all studies see."""
-LOAD = [*calm(DECIDED), *LOOSE, "--restarts", "none"]
+LOAD = [*calm(DECIDED), "--guard", "throughput=off", "--guard", "oom=99", "--restarts", "none"]
 
 
 def finding(rule, *changes, **fields):

@@ -36,7 +36,7 @@ SCRIPT = """SELECT sum(abalance), pg_sleep(CASE current_setting('enable_indexsca
  FROM pgbench_accounts WHERE aid <= 200;
 """
 QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100"]
-LOOSE = ["--guard", "throughput=off", "--guard", "oom=99", "--guard", "swap-in=off", "--guard", "p99=off"]
+LOOSE = ["--guard", "throughput=off", "--guard", "oom=99", "--guard", "p99=off"]
 
 
 def pgdyno(home, *words):
