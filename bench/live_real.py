@@ -50,7 +50,7 @@ from pgdyno.targets.target import Target
 from pgdyno.trial.guard_settings import guard_plan
 
 Busy = tuple[float, float, float]
-TOLD_LAMPS = (VETOED, VANISHED)
+TOLD_STATES = (VETOED, VANISHED)
 REFERENCE_S, BUDGET_S, MOST_PAIRS = 180.0, 1500.0, 20
 MOST_FOREIGN = 0.05
 FRESH_PAIRS = 12
@@ -267,7 +267,7 @@ def _row(name: str, told: LiveResult, foreign: float | None, seconds: float) -> 
         "breaches": [] if switch is None else [one.guard for one in switch.breaches],
         "acceptable": switch is not None and switch.is_acceptable,
         "not_tested": "" if switch is None else switch.not_tested,
-        "lamps": [] if switch is None else [one.lamp for one in switch.statements if one.lamp in TOLD_LAMPS],
+        "states": [] if switch is None else [one.state for one in switch.statements if one.state in TOLD_STATES],
         **back_times(told),
         "foreign": foreign,
         "seconds": seconds,

@@ -76,12 +76,12 @@ def _number(row: Row, name: str) -> float:
 
 
 def _vetoed(row: Row) -> bool:
-    named = row["lamps"] == ["vetoed"]
+    named = row["states"] == ["vetoed"]
     return named and not row["acceptable"] and _number(row, "pairs") <= 6 and _number(row, "held_s") <= HELD_S
 
 
 def _vanished(row: Row) -> bool:
-    return not row["acceptable"] and "vanished" in str(row["lamps"])
+    return not row["acceptable"] and "vanished" in str(row["states"])
 
 
 def _untested(row: Row) -> bool:

@@ -45,7 +45,7 @@ class Watched:
     after_s: float = BREACH_AFTER_S
     harmed_at: float = 0.0
     notices: list[str] = field(default_factory=list)
-    lamps: Sequence[Indicator] = ()
+    indicators: Sequence[Indicator] = ()
 
     def outlook(self, outlook: Outlook) -> None:
         pass
@@ -62,8 +62,8 @@ class Watched:
             harm()
             self.harmed_at = time.time()
 
-    def guards(self, lamps: Sequence[Indicator]) -> None:
-        self.lamps = lamps
+    def guards(self, indicators: Sequence[Indicator]) -> None:
+        self.indicators = indicators
 
     def notice(self, text: str) -> None:
         self.notices.append(text)

@@ -95,7 +95,7 @@ class Server:
         self.back += 1
 
     # the sentry and the watcher
-    lamps = ()
+    indicators = ()
 
     @contextmanager
     def watch(self):
@@ -119,7 +119,7 @@ class Server:
     def phase(self, text):
         pass
 
-    def guards(self, lamps):
+    def guards(self, indicators):
         pass
 
     # others

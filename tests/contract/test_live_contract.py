@@ -26,7 +26,8 @@ pytestmark = pytest.mark.requirement("R-REP-06")
 STATE = Live(
     "tune-3fa94c", at=1_800_000_001.5, began_at=1_800_000_000.0, host="db1", pid=42, run=7, number=3, role="search",
     arm="spread", phase="load", elapsed_s=1.5, duration_s=6.0, best=812.5,
-    lamps=(LiveIndicator("disk", "amber", "1.2 GB of 1 GB"),), notices=(LiveNotice(1_800_000_000.5, "guard disk: é"),),
+    indicators=(LiveIndicator("disk", "amber", "1.2 GB of 1 GB"),),
+    notices=(LiveNotice(1_800_000_000.5, "guard disk: é"),),
     points=(LivePoint(1_800_000_001.0, tps=800.5, cpu_pct=40.0), LivePoint(1_800_000_002.0, p99_ms=12.25)),
     desk=LiveDesk("run", is_paused=True, question=LiveQuestion(
         "q1", "Try é?", (OperatorAction.APPROVE, OperatorAction.EDIT), 1_800_000_900.123456,

@@ -163,9 +163,9 @@ def test_a_process_killed_elsewhere_is_seen_and_is_not_the_servers(bounded: Sand
         harm = eat(other, 400 * MB, stack)
         with guarded(bounded.target(), tmp_path, "memory-stall=off", measure_s=8.0, harm=harm) as study:
             assert study.run().state is not TrialState.FAILED
-            lamp = next(lamp for lamp in study.watched.lamps if lamp.name == "oom")
-            assert lamp.colour is Colour.AMBER, lamp
-            assert re.search(r", [1-9]\d* elsewhere on the host", lamp.text), lamp
+            indicator = next(indicator for indicator in study.watched.indicators if indicator.name == "oom")
+            assert indicator.colour is Colour.AMBER, indicator
+            assert re.search(r", [1-9]\d* elsewhere on the host", indicator.text), indicator
 
 
 @pytest.fixture

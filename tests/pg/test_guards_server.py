@@ -206,7 +206,7 @@ def test_a_load_whose_slowest_take_far_too_long(target: Target, tmp_path: Path, 
         window_s = hold_s = 5.0
         late_s = assert_answered(study, "p99", breach_at=study.watched.harmed_at + window_s + hold_s)
         assert -window_s <= late_s
-        throughput = next(lamp for lamp in study.watched.lamps if lamp.name == "throughput")
+        throughput = next(indicator for indicator in study.watched.indicators if indicator.name == "throughput")
         assert throughput.colour is not Colour.RED, throughput
 
 
@@ -284,7 +284,7 @@ def test_every_version_answers_the_guards_query(any_postgres: Sandbox, tmp_path:
     with guarded(any_postgres.target(), tmp_path, measure_s=3.0) as study:
         trial = study.run()
     assert trial.state in (TrialState.COMPLETE, TrialState.UNSTEADY), trial.outcome
-    colours = {lamp.name: lamp.colour for lamp in study.watched.lamps}
+    colours = {indicator.name: indicator.colour for indicator in study.watched.indicators}
     watching = ("memory", "oom", "disk", "connections", "errors", "deadlocks", "xid-age")
     # Amber is the machine's: the kernel killed somebody else's process, or its memory runs low.
     assert {colours[name] for name in watching} <= {Colour.GREEN, Colour.AMBER}

@@ -73,7 +73,7 @@ def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandb
     assert "64MB" in seen
     assert len(told.switch.plans) == 3, "the load's statements were asked for"
     assert not any("may run code" in text for one in told.switch.plans for text in one.before)
-    assert {one.role for one in told.switch.statements if one.lamp == "watched"} == {ROLE}
+    assert {one.role for one in told.switch.statements if one.state == "watched"} == {ROLE}
     with Store.open(places.data_dir() / "pgdyno.db") as store:
         study = store.study(told.study)
         assert (study.state, study.result) == (StudyState.COMPLETE, told)

@@ -41,8 +41,8 @@ def test_a_load_of_prepared_statements_through_a_pooler_comes_to_a_verdict(
     assert told.switch.verdict.word is Word.BETTER
     assert told.switch.verdict.interval.lo < 0.5
     assert told.exit_code is ExitCode.OK
-    assert {one.role for one in told.switch.statements if one.lamp == "watched"} == {ROLE}
-    assert len([one for one in told.switch.statements if one.lamp == "watched"]) == 3
+    assert {one.role for one in told.switch.statements if one.state == "watched"} == {ROLE}
+    assert len([one for one in told.switch.statements if one.state == "watched"]) == 3
 
 
 @pytest.mark.parametrize("any_postgres", one_build("npm-13"), indirect=True)

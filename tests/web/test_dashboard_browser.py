@@ -82,7 +82,7 @@ def test_the_page_moves_with_a_running_load_and_asks_nobody_else(browser: Browse
             page.wait_for('document.querySelectorAll(".running .strips canvas").length === 6')
             assert page.evaluate(DRAWN) == 6
             assert page.evaluate(CUT) == []
-            assert "guards:" in page.evaluate('document.querySelector(".lamps").textContent')
+            assert "guards:" in page.evaluate('document.querySelector(".indicators").textContent')
         finally:
             told, said = load.communicate(timeout=240)
         assert load.returncode in (0, 6), said  # 6: too busy here for a steady window, which is not what is asked

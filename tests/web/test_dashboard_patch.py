@@ -48,7 +48,7 @@ class Moving:
         LiveBoard(self.store).show(
             Live(STUDY, now + AHEAD_S, now - self.seconds, "db1", 1, run=1, number=1, role="search", phase="load",
                  elapsed_s=self.seconds, duration_s=60.0, points=self.points,
-                 lamps=(LiveIndicator("disk", "amber", f"{self.seconds} GB left, floor 100 GB"),), desk=self.desk)
+                 indicators=(LiveIndicator("disk", "amber", f"{self.seconds} GB left, floor 100 GB"),), desk=self.desk)
         )  # fmt: skip
 
     def trial(self, state: TrialState = TrialState.COMPLETE, **settings: str) -> None:

@@ -41,31 +41,31 @@ def command(flags: _Flags) -> int:
     from pgdyno.probes.guards.reader import GuardReader
     from pgdyno.studies.session.opening import opened
     from pgdyno.trial.guard_settings import guard_plan
-    from pgdyno.trial.sentry import standings_now
+    from pgdyno.trial.sentry import status_now
 
     plan = guard_plan(flags.guards)
     with opened(target_request(flags)) as target:
-        standings = standings_now(GuardReader(target), plan, clock=time.time, sleep=time.sleep)
-    facts = [_facts(standing, plan) for standing in standings.values()]
+        statuses = status_now(GuardReader(target), plan, clock=time.time, sleep=time.sleep)
+    facts = [_facts(status, plan) for status in statuses.values()]
     if flags.as_json:
         click.echo(json.dumps({"guards": facts}))
     else:
         for fact in facts:
             _print(fact)
-    is_red = any(standing.lamp.colour is Colour.RED for standing in standings.values())
+    is_red = any(status.indicator.colour is Colour.RED for status in statuses.values())
     return int(ExitCode.FINDINGS if is_red else ExitCode.OK)
 
 
-def _facts(standing: GuardStatus, plan: GuardPlan) -> dict[str, object]:
+def _facts(status: GuardStatus, plan: GuardPlan) -> dict[str, object]:
     from pgdyno.model.guard_table import GUARDS
     from pgdyno.trial.guard_settings import limit_text
 
-    guard, value = GUARDS[standing.lamp.name], standing.reading.value
+    guard, value = GUARDS[status.indicator.name], status.reading.value
     return {
         "name": guard.name,
-        "state": standing.lamp.colour.value,
+        "state": status.indicator.colour.value,
         "reading": value if isinstance(value, int | float) else None,
-        "text": standing.lamp.text,
+        "text": status.indicator.text,
         "unit": guard.unit,
         "default": limit_text(guard),
         "limit": limit_text(guard, plan.limits.get(guard.name)),

@@ -85,7 +85,7 @@ class Failed:
 class GuardReading:
     """One quantity at `t` in the guard's unit. `whole` is what a share is of; `about` adds words, such as a name.
 
-    `warns` turns the lamp amber whatever the limit. `blame` replaces the guard's kind.
+    `warns` turns the indicator amber whatever the limit. `blame` replaces the guard's kind.
     """
 
     name: str

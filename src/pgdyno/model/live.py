@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 from pgdyno.model.person.live_question import LiveDesk
 from pgdyno.model.replay_comparison import Lateness
-from pgdyno.model.shapes import shaped
+from pgdyno.model.shapes import Named, shaped
 from pgdyno.model.verdict import Metric
 
 SILENT_S = 15.0
@@ -61,7 +61,7 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LiveIndicator:
-    """A guard's lamp: its name, its colour as a word, and the reading with its limit."""
+    """A guard's indicator: its name, its colour as a word, and the reading with its limit."""
 
     name: str
     colour: str
@@ -136,7 +136,7 @@ class Live:
     metric: str = Metric.THROUGHPUT.value
     place: str = ""
     left_s: float | None = None
-    lamps: tuple[LiveIndicator, ...] = ()
+    indicators: Annotated[tuple[LiveIndicator, ...], Named("lamps")] = ()
     notices: tuple[LiveNotice, ...] = ()
     points: tuple[LivePoint, ...] = ()
     start_ticks: int = 0
@@ -154,7 +154,8 @@ class Live:
         """Return plain JSON values; points are rows in the order of `POINT_COLUMNS`, which keeps them short."""
         values: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
         # `asdict` copies deeply, at a third of what a board's row costs each second
-        values["lamps"] = [{"name": one.name, "colour": one.colour, "text": one.text} for one in self.lamps]
+        del values["indicators"]
+        values["lamps"] = [{"name": one.name, "colour": one.colour, "text": one.text} for one in self.indicators]
         values["notices"] = [{"t": one.t, "text": one.text} for one in self.notices]
         values["points"] = [_figures(point) for point in self.points]
         values["desk"] = None if self.desk is None else asdict(self.desk)

@@ -117,7 +117,7 @@ class DrivenLoad:
         reading = self._running.live()
         if self._sentry is not None:
             self._sentry.load_reads(reading)
-            self._watcher.guards(self._sentry.lamps)
+            self._watcher.guards(self._sentry.indicators)
         self._watcher.reading(elapsed, max(plan.duration_s, elapsed), reading, self._sampler)
         if self._rates.hear(elapsed, reading):
             self._work.ended_early = self._rates

@@ -70,7 +70,7 @@ def _memory(history: History) -> list[GuardReading]:
 def _oom(history: History, memory: MemoryReading) -> GuardReading:
     """Return the kills since the session began: the server's where its cgroup tells, else all of the host's.
 
-    A kill elsewhere turns the lamp amber then: somebody lacked memory, and it was not the server that paid.
+    A kill elsewhere turns the indicator amber then: somebody lacked memory, and it was not the server that paid.
     """
     t, own, before = history.now.t, memory.own_kills, history.origin.own_kills
     everywhere = max(0, memory.kills - history.origin.kills)

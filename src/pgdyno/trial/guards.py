@@ -1,4 +1,4 @@
-"""The guards' decision: readings and limits in, lamps and breaches out. Pure: no clock, no server, no thread."""
+"""The guards' decision: readings and limits in, indicators and breaches out. Pure: no clock, no server, no thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgdyno.model.live import Colour
 from pgdyno.units import bytes_text, digits_text, seconds_text
 
 AMBER_CEILING, CLEAR_CEILING = 0.8, 0.7
-"""A lamp turns amber at this share of a ceiling, and green again only below the other: it must not flicker."""
+"""An indicator turns amber at this share of a ceiling, and green again only below the other: it must not flicker."""
 AMBER_FLOOR, CLEAR_FLOOR = 1.5, 1.75
 """The same for floors, as multiples."""
 OFF_BY_USER = "switched off by --guard"
@@ -23,7 +23,7 @@ OFF_BY_USER = "switched off by --guard"
 class GuardStatus:
     """How one guard stands after a tick. `beyond_since` is when its quantity went beyond the limit and stayed there."""
 
-    lamp: Indicator
+    indicator: Indicator
     reading: GuardReading
     beyond_since: float | None = None
     breach: Breach | None = None
@@ -68,8 +68,8 @@ def _stand(guard: Guard, reading: GuardReading, plan: GuardPlan, before: GuardSt
     if isinstance(reading.value, Absent):
         return GuardStatus(Indicator(guard.name, Colour.OFF, reading.value.reason), reading)
     if isinstance(reading.value, Failed):  # guard readings counts the seconds
-        lamp = Indicator(guard.name, Colour.AMBER, f"cannot be read: {reading.value.reason}")
-        return GuardStatus(lamp, reading, None if before is None else before.beyond_since)
+        indicator = Indicator(guard.name, Colour.AMBER, f"cannot be read: {reading.value.reason}")
+        return GuardStatus(indicator, reading, None if before is None else before.beyond_since)
     words = _words(guard, reading, reading.value, limit)
     if not is_beyond(guard, reading.value, limit):
         colour = Colour.AMBER if reading.warns or _is_near(guard, reading.value, limit, before) else Colour.GREEN
@@ -99,7 +99,7 @@ def is_beyond(guard: Guard, value: float, limit: float) -> bool:
 
 
 def _is_near(guard: Guard, value: float, limit: float, before: GuardStatus | None) -> bool:
-    was_amber = before is not None and before.lamp.colour is Colour.AMBER
+    was_amber = before is not None and before.indicator.colour is Colour.AMBER
     if guard.is_floor:
         return value < limit * (CLEAR_FLOOR if was_amber else AMBER_FLOOR)
     return value > limit * (CLEAR_CEILING if was_amber else AMBER_CEILING)

@@ -61,13 +61,13 @@ class LiveLoad:
 
 @dataclass(slots=True)
 class LiveGuards:
-    """The standing of the guards since the last switch. Times are seconds of the caller's clock."""
+    """The status of the guards since the last switch. Times are seconds of the caller's clock."""
 
     load: LiveLoad
     plan: GuardPlan
     _steps: deque[tuple[float, float, float]] = field(default_factory=lambda: deque(maxlen=STEPS))
     _active: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=int(STEP_S / 0.5)))
-    _standings: Mapping[str, GuardStatus] = field(default_factory=dict)
+    _statuses: Mapping[str, GuardStatus] = field(default_factory=dict)
     _usual: float = 1.0
     _ease: float = 1.0
     _usual_calls: float = 0.0
@@ -80,7 +80,7 @@ class LiveGuards:
         self._ease = COLD if is_cold else 1.0
         self._steps.clear()
         self._active.clear()
-        self._standings = {}
+        self._statuses = {}
 
     def warm(self) -> None:
         """Hear that the wash-out is over: what is slow from now on is slow."""
@@ -114,14 +114,14 @@ class LiveGuards:
     @property
     def statement_time(self) -> float:
         """Return the latest reading of statement-time, 0 where it could not be told."""
-        standing = self._standings.get("statement-time")
-        value = None if standing is None else standing.reading.value
+        status = self._statuses.get("statement-time")
+        value = None if status is None else status.reading.value
         return value if isinstance(value, float) else 0.0
 
     @property
-    def lamps(self) -> tuple[Indicator, ...]:
-        """Return the lamps of the latest readings."""
-        return tuple(standing.lamp for standing in self._standings.values())
+    def indicators(self) -> tuple[Indicator, ...]:
+        """Return the indicators of the latest readings."""
+        return tuple(status.indicator for status in self._statuses.values())
 
     def sessions(
         self, t: float, active: int, blocked: int = 0, at: float = 0.0, begun: Sequence[float] = ()
@@ -192,6 +192,6 @@ class LiveGuards:
         return float(calls.sum()), float(time_ms.sum()), float((calls * body.mean_ms).sum())
 
     def _stand(self, reading: GuardReading) -> Breach | None:
-        now = judge([reading], self.plan, self._standings, LIVE_GUARDS)
-        self._standings = {**self._standings, **now}
+        now = judge([reading], self.plan, self._statuses, LIVE_GUARDS)
+        self._statuses = {**self._statuses, **now}
         return now[reading.name].breach

@@ -54,10 +54,10 @@ class LiveRecorder:
             self.row.add(point)
         self.watcher.reading(elapsed_s, duration_s, load, sampler)
 
-    def guards(self, lamps: Sequence[Indicator]) -> None:
-        """Keep the lamps."""
-        self.row.guards(lamps)
-        self.watcher.guards(lamps)
+    def guards(self, indicators: Sequence[Indicator]) -> None:
+        """Keep the indicators."""
+        self.row.guards(indicators)
+        self.watcher.guards(indicators)
 
     def notice(self, text: str) -> None:
         """Keep the line."""

@@ -100,9 +100,9 @@ class LiveRow:
         self._latest = point.shortened()
         self._points.append(self._latest.to_text())
 
-    def guards(self, lamps: Sequence[Indicator]) -> None:
-        """Keep the lamps."""
-        self.put(lamps=tuple(LiveIndicator(one.name, one.colour.value, one.text) for one in lamps))
+    def guards(self, indicators: Sequence[Indicator]) -> None:
+        """Keep the indicators."""
+        self.put(indicators=tuple(LiveIndicator(one.name, one.colour.value, one.text) for one in indicators))
 
     def notice(self, text: str) -> None:
         """Keep a line that must stay to be read."""

@@ -106,7 +106,7 @@ class Sentry:
         self._origin = Origin()
         self._concurrent: Concurrent | None = None
         self._history = History(self._origin)
-        self._standings: Mapping[str, GuardStatus] = {}
+        self._statuses: Mapping[str, GuardStatus] = {}
         self._breach: Breach | None = None
         self._load: tuple[float, LoadReading | None] | None = None
         self._is_captured = False
@@ -119,25 +119,25 @@ class Sentry:
         self._early: Tick | None = None
 
     def begin(self, clients: int = 0, sleep: Callable[[float], object] = time.sleep) -> tuple[Indicator, ...]:
-        """Read how things stand before the first change and return the lamps; takes a second, for rates.
+        """Read how things stand before the first change and return the indicators; takes a second, for rates.
 
         After `look_early` it takes what is left of that second. What a preparation did to memory or a standby is no
         reason to refuse a session: a breach seen over it is looked at again. Raises EnvironmentUnsuitable when a guard
         is in breach already, when something cannot be read, or when the load's `clients` would breach guard
         connections.
         """
-        standings = self._since_early(clients, sleep)
-        if standings is None or any(one.breach is not None for one in standings.values()):
+        statuses = self._since_early(clients, sleep)
+        if statuses is None or any(one.breach is not None for one in statuses.values()):
             first, second = _twice(self._reader, self._clock, sleep)
             self._origin = Origin.of(first, second)
-            standings = _judged(first, second, self.plan, clients)
-        for standing in standings.values():
-            if standing.breach is not None:
-                raise _refusal(standing.breach)
-            if isinstance(standing.reading.value, Failed):
-                raise _blind(standing.reading.name, standing.reading.value)
-        self._standings = standings
-        return self.lamps
+            statuses = _judged(first, second, self.plan, clients)
+        for status in statuses.values():
+            if status.breach is not None:
+                raise _refusal(status.breach)
+            if isinstance(status.reading.value, Failed):
+                raise _blind(status.reading.name, status.reading.value)
+        self._statuses = statuses
+        return self.indicators
 
     def look_early(self) -> None:
         """Take the first of the two readings of `begin` now, because a preparation comes between them."""
@@ -170,7 +170,7 @@ class Sentry:
                 detail="Nothing is measured on a server that cannot be watched.",
                 hint="Look at the server's log and at its host before you try again.",
             )
-        self._history, self._standings, self._breach, self._load = History(self._origin), {}, None, None
+        self._history, self._statuses, self._breach, self._load = History(self._origin), {}, None, None
         self._alarm = GuardBell()
         self._ticked = self._checked = self._clock()
         stopping = threading.Event()
@@ -185,9 +185,9 @@ class Sentry:
             self._thread.join(SHORTEST_S)
 
     @property
-    def lamps(self) -> tuple[Indicator, ...]:
-        """Return the lamps of the latest tick, in the order of the guards' table."""
-        return tuple(standing.lamp for standing in self._standings.values())
+    def indicators(self) -> tuple[Indicator, ...]:
+        """Return the indicators of the latest tick, in the order of the guards' table."""
+        return tuple(status.indicator for status in self._statuses.values())
 
     @property
     def breach(self) -> Breach | None:
@@ -280,10 +280,10 @@ class Sentry:
             return
         self._history = self._history.then(tick, self._keep_s)
         self._origin = self._history.origin
-        self._standings = judge(readings(self._history, self._concurrent), self.plan, self._standings)
+        self._statuses = judge(readings(self._history, self._concurrent), self.plan, self._statuses)
         self._ticked = self._clock()
         if self._breach is None:
-            self._breach = next((s.breach for s in self._standings.values() if s.breach is not None), None)
+            self._breach = next((s.breach for s in self._statuses.values() if s.breach is not None), None)
         if self._breach is not None:
             self._alarm.ring()
             self._interrupt()
@@ -313,7 +313,7 @@ def _interrupting_signal() -> signal.Signals:
     return signal.SIGTERM if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else signal.SIGINT
 
 
-def standings_now(
+def status_now(
     reader: Reads, plan: GuardPlan, *, clock: Callable[[], float], sleep: Callable[[float], object]
 ) -> dict[str, GuardStatus]:
     """Return how the guards stand outside of any trial, by their names; takes a second, for rates.
@@ -337,13 +337,13 @@ def _judged(first: Tick, second: Tick, plan: GuardPlan, clients: int = 0) -> dic
     return judge([with_clients(reading, second, clients) for reading in found], plan)
 
 
-def off_text(lamps: Sequence[Indicator]) -> str:
+def off_text(indicators: Sequence[Indicator]) -> str:
     """Return one line for people: which guards watch, which wait, which never will, and which the user switched off."""
-    off = [lamp for lamp in lamps if lamp.colour is Colour.OFF]
-    by_user = [lamp.name for lamp in off if lamp.text == OFF_BY_USER]
-    unseen = [lamp for lamp in off if lamp.text in UNSEEN]
-    waiting = [lamp.name for lamp in off if lamp.text not in (OFF_BY_USER, *UNSEEN)]
-    text = f"guards: {len(lamps) - len(off)} watch"
+    off = [indicator for indicator in indicators if indicator.colour is Colour.OFF]
+    by_user = [indicator.name for indicator in off if indicator.text == OFF_BY_USER]
+    unseen = [indicator for indicator in off if indicator.text in UNSEEN]
+    waiting = [indicator.name for indicator in off if indicator.text not in (OFF_BY_USER, *UNSEEN)]
+    text = f"guards: {len(indicators) - len(off)} watch"
     text += f"; nothing to watch yet for {', '.join(waiting)}" if waiting else ""
     text += f"; NOT WATCHED: {', '.join(one.name for one in unseen)} ({unseen[0].text})" if unseen else ""
     return text + (f"; SWITCHED OFF by --guard: {', '.join(by_user)}" if by_user else "")

@@ -27,7 +27,7 @@ class Watcher(Protocol):
     def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
         """Hear about once a second how the load goes; raise GuardTripped to end it."""
 
-    def guards(self, lamps: Sequence[Indicator]) -> None:
+    def guards(self, indicators: Sequence[Indicator]) -> None:
         """Hear, before each `reading`, how the guards stand."""
 
     def notice(self, text: str) -> None:

@@ -58,23 +58,23 @@ class WatchdogView:
     unhealthy_since: float | None
 
 
-def reason_to_act(sight: WatchdogView, deadlines: Deadlines) -> str | None:
+def reason_to_act(view: WatchdogView, deadlines: Deadlines) -> str | None:
     """Return why the server has to be put back now, None while all is well or not late enough.
 
     A host that was stopped as a whole (a paused virtual machine) makes everybody look late at once, so no time counts
     from before the watchdog itself was awake.
     """
-    if not sight.owner_is_alive:
-        return f"process {sight.owner} is gone"
-    beat = sight.beat or Beat(at=sight.awake_since)
-    silent_s = sight.now - max(beat.at, sight.awake_since)
+    if not view.owner_is_alive:
+        return f"process {view.owner} is gone"
+    beat = view.beat or Beat(at=view.awake_since)
+    silent_s = view.now - max(beat.at, view.awake_since)
     if silent_s > deadlines.heartbeat_s:
-        return f"process {sight.owner} has sent no heartbeat for {silent_s:.0f} s"
-    late_s = sight.now - max(beat.until, sight.awake_since)
+        return f"process {view.owner} has sent no heartbeat for {silent_s:.0f} s"
+    late_s = view.now - max(beat.until, view.awake_since)
     if late_s > deadlines.heartbeat_s:
-        return f"process {sight.owner} is {late_s:.0f} s late with: {beat.doing}"
-    if sight.unhealthy_since is not None:
-        down_s = sight.now - max(sight.unhealthy_since, beat.down_until, sight.awake_since)
+        return f"process {view.owner} is {late_s:.0f} s late with: {beat.doing}"
+    if view.unhealthy_since is not None:
+        down_s = view.now - max(view.unhealthy_since, beat.down_until, view.awake_since)
         if down_s > deadlines.health_s:
-            return f"the server has been {sight.health} for {down_s:.0f} s"
+            return f"the server has been {view.health} for {down_s:.0f} s"
     return None

@@ -89,10 +89,12 @@ def alerts_of(
         else:
             if card.question is not None:
                 found.append(Alert("unsure", f"a question waits for an answer: {card.question.title}", live.study))
-            for lamp in live.lamps:
-                if lamp.colour in (Colour.RED, Colour.AMBER):
-                    tone = "bad" if lamp.colour == Colour.RED else "unsure"
-                    found.append(Alert(tone, f"guard {lamp.name} is {lamp.colour}: {lamp.text}", live.study))
+            for indicator in live.indicators:
+                if indicator.colour in (Colour.RED, Colour.AMBER):
+                    tone = "bad" if indicator.colour == Colour.RED else "unsure"
+                    found.append(
+                        Alert(tone, f"guard {indicator.name} is {indicator.colour}: {indicator.text}", live.study)
+                    )
             if told := _disturbed(counts.get(live.study, {})):
                 found.append(Alert("unsure", told, live.study))
             tripped = [trial for trial in card.trials if trial.reason.startswith("guard ")]

@@ -110,12 +110,12 @@ class StudyCard:
         )
 
     @property
-    def lamps(self) -> str:
+    def indicators(self) -> str:
         """Return the guards in one line: those that are not green by name, the rest as a number."""
-        bad = [lamp for lamp in self.live.lamps if lamp.colour in (Colour.RED, Colour.AMBER)]
-        green = sum(lamp.colour == Colour.GREEN for lamp in self.live.lamps)
-        words = [f"{lamp.name} {lamp.colour}: {lamp.text}" for lamp in bad]
-        return ", ".join([*words, f"{green} green"]) if self.live.lamps else "none watches yet"
+        bad = [indicator for indicator in self.live.indicators if indicator.colour in (Colour.RED, Colour.AMBER)]
+        green = sum(indicator.colour == Colour.GREEN for indicator in self.live.indicators)
+        words = [f"{indicator.name} {indicator.colour}: {indicator.text}" for indicator in bad]
+        return ", ".join([*words, f"{green} green"]) if self.live.indicators else "none watches yet"
 
 
 def history_of(trials: Sequence[Trial], metric: Metric, first: int) -> Mapping[str, Sequence[float | None]]:

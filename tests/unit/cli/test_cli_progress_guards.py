@@ -6,11 +6,11 @@ import io
 
 import pytest
 
-from pgdyno.cli.terminal.progress import Progress, lamps_text
+from pgdyno.cli.terminal.progress import Progress, indicators_text
 from pgdyno.model.guard import Indicator
 from pgdyno.model.live import Colour
 
-LAMPS = (
+_INDICATORS = (
     Indicator("memory", Colour.GREEN, "8 GB"),
     Indicator("swap-in", Colour.OFF, "no swap"),
     Indicator("disk", Colour.AMBER, "1.2 GB"),
@@ -33,7 +33,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, no_color: str) -> str:
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
     progress = Progress(stream=stream, clock=iter(range(1000)).__next__)
-    progress.guards(LAMPS)
+    progress.guards(_INDICATORS)
     progress.reading(1.0, 10.0, None, Idle())  # type: ignore[arg-type]  # only reading is called
     return stream.getvalue().splitlines()[-1]
 
@@ -46,10 +46,10 @@ def test_names_and_words_stand_without_colour(monkeypatch: pytest.MonkeyPatch) -
     assert "\x1b[31mRED\x1b[0m oom, \x1b[33mAMBER\x1b[0m disk, 1 \x1b[32mok\x1b[0m]" in coloured
 
 
-def test_a_lamp_that_turns_amber_is_told_once_where_there_is_no_terminal() -> None:
+def test_an_indicator_that_turns_amber_is_told_once_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     progress = Progress(stream=stream)
     for _ in range(3):
-        progress.guards(LAMPS)
+        progress.guards(_INDICATORS)
     assert stream.getvalue().count("guard disk is amber: 1.2 GB") == 1
-    assert lamps_text(()) == ""
+    assert indicators_text(()) == ""

@@ -39,14 +39,14 @@ class Sampler:
         return {"cpu": "87 %", "iowait": "3 %", "active": "4"}
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, columns: int, lamps: tuple[Indicator, ...] = GUARDS) -> str:
+def drawn(monkeypatch: pytest.MonkeyPatch, columns: int, indicators: tuple[Indicator, ...] = GUARDS) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
     progress = Progress(stream=stream, clock=iter(range(1000)).__next__)
     progress.outlook(OUTLOOK)
     progress.trial_began(SPEC, 31, 31)
-    progress.guards(lamps)
+    progress.guards(indicators)
     progress.reading(12.3, 30.0, LOAD, Sampler())  # type: ignore[arg-type]  # only reading is called
     return stream.getvalue().replace("\r", "\n").replace("\x1b[2K", "").splitlines()[-1]
 

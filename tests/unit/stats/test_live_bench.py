@@ -59,7 +59,7 @@ def test_a_line_that_was_cut_off_is_no_study_and_the_next_one_is_run(tmp_path, m
 
 
 def promised(case, **fields):
-    usual = {"pairs": 2, "lamps": [], "acceptable": False, "breaches": [], "lost": {}, "not_tested": "", "held_s": 0.4,
+    usual = {"pairs": 2, "states": [], "acceptable": False, "breaches": [], "lost": {}, "not_tested": "", "held_s": 0.4,
              "arm_s": 6.0, "readable": True, "seconds": 600.0, "word": "not resolved", "reproduced": True}  # fmt: skip
     return {**row(case.name), **usual, **fields}
 
@@ -67,8 +67,8 @@ def promised(case, **fields):
 @pytest.mark.parametrize(
     ("number", "kept", "broken"),
     [
-        ("L5", {"lamps": ["vetoed"]}, ({"lamps": []}, {"lamps": ["vetoed"], "held_s": 1.2}, {"pairs": 7})),
-        ("L6", {"lamps": ["vanished"]}, ({"lamps": []}, {"lamps": ["vanished"], "acceptable": True})),
+        ("L5", {"states": ["vetoed"]}, ({"states": []}, {"states": ["vetoed"], "held_s": 1.2}, {"pairs": 7})),
+        ("L6", {"states": ["vanished"]}, ({"states": []}, {"states": ["vanished"], "acceptable": True})),
         ("L8", {"not_tested": "plans are cached"}, ({"word": "equivalent"},)),
         (
             "L9", {"breaches": ["backlog"], "pairs": 0},

@@ -131,8 +131,8 @@ def test_what_a_study_would_meet_is_told_without_the_values_of_others():
         Override(None, "shop", "work_mem", "1MB"),
         Override("app", None, "app.secret", "hunter2"),
     ]
-    lamps = [Indicator("disk", Colour.RED, "1 MB free"), Indicator("memory", Colour.GREEN, "fine")]
-    outranks, standbys, red = surroundings(found, overrides, lamps)
+    indicators = [Indicator("disk", Colour.RED, "1 MB free"), Indicator("memory", Colour.GREEN, "fine")]
+    outranks, standbys, red = surroundings(found, overrides, indicators)
     assert "ALTER ROLE app sets jit, work_mem" in outranks.replace('"', "")
     assert "ALTER DATABASE shop sets work_mem" in outranks.replace('"', "")
     assert "64MB" not in outranks

@@ -270,7 +270,7 @@ def test_what_goes_on_is_told_with_its_moments(server):
 def test_a_lone_session_waits_and_several_wait(server):
     for blocked, words in ((1, "1 session waits for locks"), (2, "2 sessions wait for locks")):
         server.world.guards.sessions(server.now, 3, blocked)
-        assert [lamp for lamp in server.world.guards.lamps if words in lamp.text]
+        assert [indicator for indicator in server.world.guards.indicators if words in indicator.text]
 
 
 def test_a_restart_in_the_wash_out_voids_the_period_that_follows(server):

@@ -94,7 +94,7 @@ def test_a_vetoed_statement_is_named_first_and_a_better_word_beside_it_is_not_ac
     world.factors = factors
     result, _ = told(world, smallest_effect=0.0001, min_pairs=20)
     first = result.switch.statements[0]
-    assert (first.queryid, first.lamp) == (str(1000 + slow), "vetoed")
+    assert (first.queryid, first.state) == (str(1000 + slow), "vetoed")
     assert first.ratio.ratio == pytest.approx(3.0, rel=0.3)
     assert first.ratio.lo < 3.0 < first.ratio.hi
     assert result.exit_code is ExitCode.RESTORED

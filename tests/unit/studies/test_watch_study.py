@@ -10,7 +10,7 @@ import pytest
 
 from facts_from_params import make_facts
 from pgdyno.errors import StoreError
-from pgdyno.model.results.watch import Happening
+from pgdyno.model.results.watch import WatchEventKind
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.watch import run
@@ -59,7 +59,7 @@ def test_a_store_that_refuses_for_a_moment_ends_no_watch(monkeypatch, watching):
 
 def test_what_happens_is_on_the_dashboard_at_once(monkeypatch, watching):
     def seen_meanwhile(_store, _reader, _settings, told, *, period_s, announce, **_):
-        announce(told.note(Happening.SETTING, BEGAN, "work_mem was changed from 4MB to 64kB"))
+        announce(told.note(WatchEventKind.SETTING, BEGAN, "work_mem was changed from 4MB to 64kB"))
         return run.WatchSeen(period_s, BEGAN, BEGAN + 60, told)
 
     shown = []

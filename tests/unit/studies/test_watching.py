@@ -12,7 +12,7 @@ from facts_from_params import make_facts
 from fix_postgres import NIGHT
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
 from pgdyno.model.change import ChangeAction, ChangeRecord
-from pgdyno.model.results.watch import Happening, WatchResult
+from pgdyno.model.results.watch import WatchEventKind, WatchResult
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
@@ -129,7 +129,7 @@ def test_a_quiet_server_is_told_to_be_quiet():
 def test_a_slower_statement_is_told_by_name_and_with_its_plan():
     seen, kept = watched(Server(factors=slow(1, 8.0)))
     [event] = seen.told.events
-    assert event.what is Happening.SLOWER
+    assert event.what is WatchEventKind.SLOWER
     assert (event.queryid, event.database, event.role) == ("-22", "shop", "web")
     assert event.text.startswith("statement -22 of web in shop takes 8.1 times as long (")
     assert "400 blocks a call, 4 before, for as many rows: most likely another plan" in event.text
@@ -159,8 +159,8 @@ def test_restarts_resets_and_outages_raise_no_alarm():
     )
     seen, _ = watched(server)
     whats = [event.what for event in seen.told.events]
-    assert set(whats) == {Happening.AWAY, Happening.RESET, Happening.RESTARTED}
-    assert whats.count(Happening.RESTARTED) == 1
+    assert set(whats) == {WatchEventKind.AWAY, WatchEventKind.RESET, WatchEventKind.RESTARTED}
+    assert whats.count(WatchEventKind.RESTARTED) == 1
     assert result(seen)[1].exit_code is not ExitCode.FINDINGS
 
 
@@ -181,7 +181,7 @@ def test_a_server_that_refuses_for_good_ends_it_with_what_was_seen():
             announce=lambda _event: None, keep=lambda seen: kept.append(list(seen.told.events)),
             clock=server.clock, sleep=server.sleep,
         )  # fmt: skip
-    assert [event.what for event in kept[-1]] == [Happening.SLOWER, Happening.AWAY]
+    assert [event.what for event in kept[-1]] == [WatchEventKind.SLOWER, WatchEventKind.AWAY]
     assert server.now - BEGAN < 40 * 60 + run.REFUSED_S + 60
 
 
@@ -202,7 +202,7 @@ def test_a_setting_that_is_another_each_minute_fills_neither_memory_nor_store_an
     values = lambda: {"work_mem": replace(MEMORY, value=str(next(readings)))}  # noqa: E731
     seen, _ = watched(server, minutes=minutes, settings=values)
     whats = [event.what for event in seen.told.events]
-    assert (len(whats), whats.count(Happening.SLOWER)) == (most, 1)
+    assert (len(whats), whats.count(WatchEventKind.SLOWER)) == (most, 1)
     assert seen.told.told > minutes - 100
     _, found = result(seen)
     assert found.title.startswith("In ")
@@ -213,10 +213,10 @@ def test_a_setting_that_is_another_each_minute_fills_neither_memory_nor_store_an
 def test_what_is_new_is_told_once_and_whole_though_more_comes_at_once_than_is_kept():
     told = Told(60.0, KEYS, lambda: NAMES)
     for number in range(500):
-        told.note(Happening.SLOWER, BEGAN, f"old {number}")
+        told.note(WatchEventKind.SLOWER, BEGAN, f"old {number}")
     before = told.told
     for number in range(700):
-        told.note(Happening.SETTING, BEGAN, f"new {number}")
+        told.note(WatchEventKind.SETTING, BEGAN, f"new {number}")
     assert [event.text for event in told.since(before)] == [f"new {number}" for number in range(200, 700)]
     assert len(told.events) == MOST_EVENTS
 
@@ -251,7 +251,7 @@ def test_new_statements_are_noted_once():
 
     seen, _ = watched(Server(tampered=dict.fromkeys(range(1, 28), without)))
     [event] = seen.told.events
-    assert event.what is Happening.DEPLOYED
+    assert event.what is WatchEventKind.DEPLOYED
     assert "not there before" in event.text
 
 
@@ -346,7 +346,7 @@ def test_a_load_that_makes_new_statements_all_day_does_not_fill_the_memory(monke
     seen, _ = watched(server, minutes=300)
     assert len(server.keys) < 40 * 80, "of 12,000 that there were"
     assert len(seen.first_seen) < 40 * 80
-    (told,) = [one for one in seen.told.events if one.what is Happening.SLOWER]
+    (told,) = [one for one in seen.told.events if one.what is WatchEventKind.SLOWER]
     assert told.queryid == "-22"
 
 

@@ -23,7 +23,7 @@ class Stage:
 
     def __init__(self, *, reserve_s: float = 0.0, ends_s: float = 1e9, floor_tps: float | None = None, **load: Any):
         self.now, self.ends_s, self.said, self.heard_at, self.windows = 100.0, ends_s, [], [], []
-        self.tps, self.patience_left_s, self.alarm, self.lamps, self.pids = 5.0, 99.0, 7, (), (11, 12)
+        self.tps, self.patience_left_s, self.alarm, self.indicators, self.pids = 5.0, 99.0, 7, (), (11, 12)
         self.result = SimpleNamespace(**{"failure": None, "reason": None, **load})
         self.over: list[bool] = []
         self.alarms: set[int | None] = set()

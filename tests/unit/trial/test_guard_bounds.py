@@ -121,7 +121,7 @@ def watching(**more: float) -> LiveGuards:
 
 
 def value(guards: LiveGuards, name: str) -> object:
-    return guards._standings[name].reading.value
+    return guards._statuses[name].reading.value
 
 
 def heard(guards: LiveGuards, *calls: float, factor: float = 2.5) -> object:
@@ -144,7 +144,7 @@ def test_half_as_many_calls_again_are_a_burst(calls: float, told: float, backlog
     """Of fifty a second a reading of two seconds has a hundred."""
     guards = watching()
     assert heard(guards, calls) == pytest.approx(told)
-    assert ("; a burst: 1.5 times the usual calls end" in guards._standings["statement-time"].reading.about) == (
+    assert ("; a burst: 1.5 times the usual calls end" in guards._statuses["statement-time"].reading.about) == (
         backlog == 1.0
     )
     guards.sessions(0.0, 8)

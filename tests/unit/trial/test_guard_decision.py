@@ -1,4 +1,4 @@
-"""The guards' decision: limits, lamps that do not flicker, breaches that must last, failures that are told."""
+"""The guards' decision: limits, indicators that do not flicker, breaches that must last, failures that are told."""
 
 from __future__ import annotations
 
@@ -38,43 +38,43 @@ def test_red_exactly_when_beyond_the_limit_for_long_enough(name: str, values: li
     limit = limit_of(guard, PLAN, 1e9)
     assert limit is not None
     beyond_since: float | None = None
-    for number, (value, standing) in enumerate(zip(values, stand(name, values), strict=True)):
+    for number, (value, status) in enumerate(zip(values, stand(name, values), strict=True)):
         t = number * 0.5
         beyond_since = (t if beyond_since is None else beyond_since) if is_beyond(guard, value, limit) else None
         is_red = beyond_since is not None and t - beyond_since >= guard.hold_s
-        assert (standing.breach is not None) == (standing.lamp.colour is Colour.RED) == is_red
-        if standing.breach is not None:
-            assert standing.breach.began_at == beyond_since
-            assert str(standing.breach).startswith(f"guard {name}: ")
+        assert (status.breach is not None) == (status.indicator.colour is Colour.RED) == is_red
+        if status.breach is not None:
+            assert status.breach.began_at == beyond_since
+            assert str(status.breach).startswith(f"guard {name}: ")
 
 
 @given(names)
 def test_nothing_readable_is_ever_green_by_mistake(name: str) -> None:
-    (standing,) = stand(name, [math.nan])
-    assert standing.lamp.colour is not Colour.GREEN
+    (status,) = stand(name, [math.nan])
+    assert status.indicator.colour is not Colour.GREEN
     failed = judge([GuardReading(name, 0.0, Failed("no"))], PLAN)[name]
-    assert failed.lamp.colour is Colour.AMBER
+    assert failed.indicator.colour is Colour.AMBER
     assert failed.breach is None  # guard readings counts how long it lasts
     absent = judge([GuardReading(name, 0.0, Absent("none here"))], PLAN)[name]
-    assert (absent.lamp.colour, absent.lamp.text) == (Colour.OFF, "none here")
+    assert (absent.indicator.colour, absent.indicator.text) == (Colour.OFF, "none here")
 
 
 @given(names.filter(lambda name: GUARDS[name].default > 0), st.lists(st.floats(0.71, 0.79), min_size=2, max_size=20))
-def test_between_the_two_thresholds_a_lamp_keeps_its_colour(name: str, shares: list[float]) -> None:
+def test_between_the_two_thresholds_an_indicator_keeps_its_colour(name: str, shares: list[float]) -> None:
     guard = GUARDS[name]
     limit = limit_of(guard, PLAN, 1e9) or 0.0
     # The band of a floor, 1.5 to 1.75 times the limit, holds the same shares when turned over.
     band = [limit * (1.5 + 0.25 * (0.8 - share) / 0.1) if guard.is_floor else limit * share for share in shares]
     near = limit * (1.2 if guard.is_floor else 0.9)
     safe = limit * (5.0 if guard.is_floor else 0.1)
-    assert {s.lamp.colour for s in stand(name, [safe, *band])} == {Colour.GREEN}
-    assert {s.lamp.colour for s in stand(name, [near, *band])} == {Colour.AMBER}
+    assert {s.indicator.colour for s in stand(name, [safe, *band])} == {Colour.GREEN}
+    assert {s.indicator.colour for s in stand(name, [near, *band])} == {Colour.AMBER}
 
 
 def test_a_breach_that_must_last_starts_anew_after_a_good_reading() -> None:
     low, good = 1.0, 50.0
     held = stand("throughput", [low] * 10 + [good] + [low] * 11)
-    assert [standing.breach is not None for standing in held] == [False] * 21 + [True]
+    assert [status.breach is not None for status in held] == [False] * 21 + [True]
     before = {"throughput": stand("throughput", [low])[0]}
     failing = judge([GuardReading("throughput", 20.0, Failed("gone"))], PLAN, before)
     assert failing["throughput"].beyond_since == 0.0
@@ -111,8 +111,8 @@ def test_what_no_limit_can_be_is_refused_with_an_example(word: str) -> None:
 def test_a_guard_that_is_off_says_so() -> None:
     plan = guard_plan(["errors=off"])
     assert plan.limits["errors"] == GuardLimit(None)
-    standing = judge([GuardReading("errors", 0.0, 100.0)], plan)["errors"]
-    assert (standing.lamp.colour, standing.lamp.text) == (Colour.OFF, "switched off by --guard")
+    status = judge([GuardReading("errors", 0.0, 100.0)], plan)["errors"]
+    assert (status.indicator.colour, status.indicator.text) == (Colour.OFF, "switched off by --guard")
     assert limit_text(GUARDS["errors"], plan.limits["errors"]) == "off"
     assert parse_limit(GUARDS["memory"], "3%") == GuardLimit(3.0, is_share=True)
 
@@ -141,15 +141,15 @@ def test_a_reading_that_is_the_one_before_stands_as_it_did(name: str, values: li
         assert (other is one) == is_same
         if is_same:
             anew = judge([GuardReading(name, 9.0, values[number], whole=1e9, about="x")], PLAN, {name: one})[name]
-            assert anew.lamp.colour is one.lamp.colour, "judging it again would have said the same"
+            assert anew.indicator.colour is one.indicator.colour, "judging it again would have said the same"
 
 
 def test_a_reading_with_other_words_is_judged_again() -> None:
     first = judge([GuardReading("oom", 0.0, 0.0)], PLAN)
     assert judge([GuardReading("oom", 0.5, 0.0)], PLAN, first)["oom"] is first["oom"]
     warned = judge([GuardReading("oom", 0.5, 0.0, warns=True, about="1 elsewhere")], PLAN, first)["oom"]
-    assert warned.lamp.colour is Colour.AMBER
-    assert "1 elsewhere" in warned.lamp.text
+    assert warned.indicator.colour is Colour.AMBER
+    assert "1 elsewhere" in warned.indicator.text
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,12 @@ def test_a_reading_with_other_words_is_judged_again() -> None:
         ("throughput=10", [10.0, 9.9, 10.0, 9.9], "amber amber amber amber"),
     ],
 )
-def test_a_lamp_turns_beyond_four_fifths_and_back_at_seven_tenths(name: str, values: list[float], colours: str) -> None:
+def test_an_indicator_turns_beyond_four_fifths_and_back_at_seven_tenths(
+    name: str, values: list[float], colours: str
+) -> None:
     """Of a floor beyond one and a half, and back at one and three quarters; the bounds are on the good side."""
-    standings = stand(name.partition("=")[0], values, plan=guard_plan([name]))
-    assert " ".join(standing.lamp.colour.value for standing in standings) == colours
+    statuses = stand(name.partition("=")[0], values, plan=guard_plan([name]))
+    assert " ".join(status.indicator.colour.value for status in statuses) == colours
 
 
 def test_a_share_is_of_its_whole_and_of_nothing_where_that_is_unknown() -> None:

@@ -116,9 +116,9 @@ def oom(first: Tick, later: Tick) -> GuardStatus:
     ],
 )
 def test_a_kill_is_the_servers_where_its_cgroup_tells_and_else_the_hosts(own, kills, colour, says) -> None:
-    lamp = oom(a_tick(0, kills=7, own=OwnKills("/g", 2)), a_tick(1, kills=kills, own=own)).lamp
-    assert lamp.colour is colour
-    assert lamp.text.startswith(says)
+    indicator = oom(a_tick(0, kills=7, own=OwnKills("/g", 2)), a_tick(1, kills=kills, own=own)).indicator
+    assert indicator.colour is colour
+    assert indicator.text.startswith(says)
 
 
 @given(st.lists(st.integers(0, 1 << 30), min_size=2, max_size=30))
@@ -162,15 +162,15 @@ def test_of_a_captured_load_only_what_its_capture_does_not_have_is_an_error(
     )  # fmt: skip
     history = ticks(*each)
     assert value_of(history, "errors") == pytest.approx(share)
-    lamp = judge(readings(history), GuardPlan())["errors"].lamp
-    assert lamp.colour is colour
-    assert ("unlike the captured ones" in lamp.text) == is_captured
+    indicator = judge(readings(history), GuardPlan())["errors"].indicator
+    assert indicator.colour is colour
+    assert ("unlike the captured ones" in indicator.text) == is_captured
 
 
 def test_deadlocks_that_the_capture_has_as_well_are_told_and_not_counted() -> None:
     history = ticks(*(a_tick(t, deadlocks=7 + 4 * t, captured_deadlocks=3 * t, load=True) for t in range(6)))
     assert value_of(history, "deadlocks") == 20 - 15
-    assert "and 15 as in the capture" in judge(readings(history), GuardPlan())["deadlocks"].lamp.text
+    assert "and 15 as in the capture" in judge(readings(history), GuardPlan())["deadlocks"].indicator.text
     early = ticks(*(a_tick(t, deadlocks=0, captured_deadlocks=t, load=True) for t in range(6)))
     assert value_of(early, "deadlocks") == 0.0, "the server's counter comes later than the answers"
 

@@ -11,7 +11,7 @@ from pgdyno.model.live import Colour
 from pgdyno.probes.guards.reader import BY_SQL_ALONE, GuardedLoad
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.guards import OFF_BY_USER
-from pgdyno.trial.sentry import GuardBreached, Sentry, off_text, standings_now
+from pgdyno.trial.sentry import GuardBreached, Sentry, off_text, status_now
 from pgdyno.workloads.protocol import LoadReading
 
 
@@ -72,16 +72,16 @@ def test_readings_are_kept_for_as_long_as_a_standby_may_lag(words: tuple[str, ..
 
 
 def test_a_line_says_which_guards_watch_and_why_others_do_not() -> None:
-    lamps = [
+    indicators = [
         Indicator("memory", Colour.GREEN, "fine"), Indicator("disk", Colour.AMBER, "near"),
         Indicator("oom", Colour.RED, "1"), Indicator("slots", Colour.OFF, "there is no replication slot"),
         Indicator("temp", Colour.OFF, OFF_BY_USER), Indicator("swap-in", Colour.OFF, BY_SQL_ALONE),
     ]  # fmt: skip
-    assert off_text(lamps) == (
+    assert off_text(indicators) == (
         f"guards: 3 watch; nothing to watch yet for slots; NOT WATCHED: swap-in ({BY_SQL_ALONE}); "
         "SWITCHED OFF by --guard: temp"
     )
-    assert off_text(lamps[:2]) == "guards: 2 watch"
+    assert off_text(indicators[:2]) == "guards: 2 watch"
 
 
 def test_how_guards_stand_is_read_twice_a_second_apart() -> None:
@@ -92,8 +92,8 @@ def test_how_guards_stand_is_read_twice_a_second_apart() -> None:
         now[0] += seconds
 
     readings = Readings(lambda t: read.append(t) or a_tick(t))
-    standings = standings_now(readings, guard_plan(["errors=off"]), clock=lambda: now[0], sleep=sleep)
+    statuses = status_now(readings, guard_plan(["errors=off"]), clock=lambda: now[0], sleep=sleep)
     assert (waits, read, readings.is_open) == ([1.0], [100.0, 101.0], False)
-    assert list(standings) == list(GUARDS)
-    assert standings["disk"].reading.t == 101.0
-    assert standings["errors"].lamp.text == OFF_BY_USER
+    assert list(statuses) == list(GUARDS)
+    assert statuses["disk"].reading.t == 101.0
+    assert statuses["errors"].indicator.text == OFF_BY_USER

@@ -71,7 +71,7 @@ def test_a_breach_is_raised_by_the_next_check_and_the_thread_ends_with_the_block
         assert sentry.breach is None
         readings.make = low_memory
         assert until_breached(sentry).breach.name == "memory"
-        assert {lamp.name: lamp.colour for lamp in sentry.lamps}["memory"] is Colour.RED
+        assert {indicator.name: indicator.colour for indicator in sentry.indicators}["memory"] is Colour.RED
     for thread in threading.enumerate():
         if thread.name == "pgdyno-sentry":
             thread.join(20)
@@ -181,10 +181,13 @@ def test_an_interrupt_that_comes_just_before_a_wait_ends_that_wait(monkeypatch: 
 
 
 def test_a_session_begins_only_where_nothing_is_in_breach_and_all_can_be_seen() -> None:
-    lamps = Sentry(Readings(), guard_plan(["errors=off"])).begin(clients=4, sleep=lambda _: None)
-    assert "SWITCHED OFF by --guard: errors" in off_text(lamps)
-    assert "NOT WATCHED" not in off_text(lamps)
-    blind = [replace(lamp, colour=Colour.OFF, text=BY_SQL_ALONE) if lamp.name == "memory" else lamp for lamp in lamps]
+    indicators = Sentry(Readings(), guard_plan(["errors=off"])).begin(clients=4, sleep=lambda _: None)
+    assert "SWITCHED OFF by --guard: errors" in off_text(indicators)
+    assert "NOT WATCHED" not in off_text(indicators)
+    blind = [
+        replace(indicator, colour=Colour.OFF, text=BY_SQL_ALONE) if indicator.name == "memory" else indicator
+        for indicator in indicators
+    ]
     assert f"NOT WATCHED: memory ({BY_SQL_ALONE})" in off_text(blind)
     for make, words in [
         (full_disk, r"guard disk: .* before anything was changed"),
@@ -211,15 +214,15 @@ def test_a_preparation_passes_the_second_that_rates_take(prepared_s: float, slep
     sentry = Sentry(Readings(), clock=lambda: now[0])
     sentry.look_early()
     now[0] += prepared_s
-    assert any(lamp.name == "disk" for lamp in sentry.begin(sleep=sleep))
+    assert any(indicator.name == "disk" for indicator in sentry.begin(sleep=sleep))
     assert waits == slept
 
 
 def test_kills_since_boot_refuse_no_session_whose_first_reading_of_memory_failed() -> None:
     made = iter([Failed("no such file"), None])
     sentry = Sentry(Readings(lambda t: a_tick(t, memory=next(made), kills=7)))
-    lamps = {lamp.name: lamp.colour for lamp in sentry.begin(sleep=lambda _: None)}
-    assert lamps["oom"] is Colour.GREEN
+    indicators = {indicator.name: indicator.colour for indicator in sentry.begin(sleep=lambda _: None)}
+    assert indicators["oom"] is Colour.GREEN
 
 
 def test_what_a_preparation_did_to_memory_refuses_no_session() -> None:
@@ -266,7 +269,7 @@ class Guarded(Parts):
     def reading(self, *_):
         time.sleep(0.01)
 
-    def guards(self, lamps):
+    def guards(self, indicators):
         pass
 
     def notice(self, text):

@@ -87,7 +87,7 @@ def test_a_load_of_few_calls_says_nothing():
     watching = guards(calls_a_second=2.0)
     assert told(watching, *[step(99.0, calls=1.0)] * 3) == [None] * 3
     assert watching.statement_time == 0.0
-    assert {lamp.colour for lamp in watching.lamps} == {Colour.OFF}
+    assert {indicator.colour for indicator in watching.indicators} == {Colour.OFF}
 
 
 @pytest.mark.parametrize(("cores", "p99", "most"), [(2, 1.0, 8), (2, 10.0, 30), (None, 1.0, 64)])
@@ -152,7 +152,7 @@ def test_who_waits_for_a_lock_is_counted_by_lock_waits_alone_and_for_ten_seconds
 
 
 def value(watching, name):
-    return watching._standings[name].reading.value
+    return watching._statuses[name].reading.value
 
 
 @pytest.mark.parametrize(

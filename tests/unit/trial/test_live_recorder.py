@@ -102,7 +102,7 @@ def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
         until(lambda: board.shown[-1].best)
     assert (state.run, state.number, state.role, state.arm) == (77, 4, "search", "spread")
     assert (state.elapsed_s, state.duration_s) == (1.3, 6.0)
-    assert [lamp.colour for lamp in state.lamps] == ["amber"]
+    assert [indicator.colour for indicator in state.indicators] == ["amber"]
     assert [round(point.t, 1) for point in state.points] == [100.2, 101.3]  # a point a second, however often it is told
     point = state.points[0]
     assert (point.tps, point.p99_ms, point.cpu_pct, point.memory_pct) == (500.0, 9.5, 42.0, 75.0)

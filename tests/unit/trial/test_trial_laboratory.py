@@ -181,7 +181,7 @@ def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monke
     one, many = (LoadPlan(clients=clients, jobs=1, warmup_s=0.0, measure_s=3.0) for clients in (1, 60))
     throughputs = iter([5.0, 50.0, 500.0, 5.0, 50.0, 500.0])
     monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=next(throughputs)))
-    monkeypatch.setattr(module, "off_text", lambda lamps: "")
+    monkeypatch.setattr(module, "off_text", lambda indicators: "")
     parts, selects = Parts(), Parts()
     selects.spec = lambda: replace(parts.spec(), name="select-only")
     parts.notice = parts.guards = lambda _: None
@@ -213,7 +213,7 @@ def test_guards_are_told_whether_the_load_is_a_captured_one(monkeypatch, tmp_pat
     parts.notice = parts.guards = lambda _: None
     monkeypatch.setattr(parts, "spec", lambda: replace(Parts().spec(), clock=clock))
     monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=5.0))
-    monkeypatch.setattr(module, "off_text", lambda lamps: "")
+    monkeypatch.setattr(module, "off_text", lambda indicators: "")
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory._sentry = Hearing()
         laboratory.run(SPEC)

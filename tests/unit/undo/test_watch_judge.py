@@ -84,10 +84,10 @@ def test_a_restart_is_forgiven_and_not_for_ever() -> None:
 @given(now=seconds, beat=seconds, until=seconds, sick=seconds)
 def test_a_watchdog_that_just_woke_up_judges_nobody_alive(now: float, beat: float, until: float, sick: float) -> None:
     """A host that was paused makes everybody late at once."""
-    sight = replace(
+    view = replace(
         WELL, now=now, awake_since=now, beat=Beat(beat, until), health=Health.SILENT, unhealthy_since=min(sick, now)
     )
-    assert reason_to_act(sight, LIMITS) is None
+    assert reason_to_act(view, LIMITS) is None
 
 
 @given(at=seconds, until=st.one_of(seconds, st.just(math.inf)), down=seconds, doing=st.text())
@@ -333,13 +333,13 @@ def test_a_way_that_was_cut_is_told_from_one_without_secrets(given: bytes, expec
 def test_each_deadline_is_kept_until_it_is_over() -> None:
     """Ten seconds without a beat or late with a promise, and thirty without a server, are just within their time."""
     down = replace(WELL, health=Health.ABSENT, unhealthy_since=970.0)
-    for sight, over in (
+    for view, over in (
         (replace(WELL, beat=Beat(990.0)), replace(WELL, beat=Beat(989.99))),
         (replace(WELL, beat=Beat(999.5, until=990.0)), replace(WELL, beat=Beat(999.5, until=989.99))),
         (down, replace(down, unhealthy_since=969.99)),
         (replace(down, awake_since=970.0, unhealthy_since=0.0), replace(down, awake_since=969.0, unhealthy_since=0.0)),
     ):
-        assert reason_to_act(sight, LIMITS) is None
+        assert reason_to_act(view, LIMITS) is None
         assert reason_to_act(over, LIMITS) is not None
 
 

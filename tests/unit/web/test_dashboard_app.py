@@ -88,8 +88,8 @@ def test_a_study_by_another_metric_shows_that_metric(store: Store) -> None:
 @pytest.mark.requirement("R-REP-06")
 def test_a_running_study_is_shown_with_its_figures_guards_and_trials(store: Store) -> None:
     study = example.add_tune(store)
-    lamps = (LiveIndicator("disk", "amber", "1.2 GB free of 1 GB"), LiveIndicator("memory", "green", "fine"))
-    LiveBoard(store).show(live(study, lamps=lamps, elapsed_s=3.0, duration_s=6.0))
+    indicators = (LiveIndicator("disk", "amber", "1.2 GB free of 1 GB"), LiveIndicator("memory", "green", "fine"))
+    LiveBoard(store).show(live(study, indicators=indicators, elapsed_s=3.0, duration_s=6.0))
     app = make_app(store, OPEN)
     page, front = ask(app, "/"), event(app)
     (card,) = front["cards"]

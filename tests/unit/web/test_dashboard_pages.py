@@ -203,7 +203,7 @@ def test_a_study_that_was_just_resumed_has_no_alert_of_how_it_ended_before() -> 
     """The list of studies is read every five seconds: it still says that the study failed, or was disturbed."""
     study = replace(example.make_study(), state=StudyState.FAILED, created_at=100.0)
     counts = {study.id: {"disturbed": 2}}
-    live: Any = SimpleNamespace(study=study.id, lamps=())
+    live: Any = SimpleNamespace(study=study.id, indicators=())
     runs: Any = SimpleNamespace(live=live, study=study, silent_s=None, question=None, trials=())
     assert [one.tone for one in alerts_of([], [study], counts, [], now=200.0)] == ["bad"]
     assert [one.tone for one in alerts_of([runs], [study], counts, [], now=200.0)] == ["unsure"]

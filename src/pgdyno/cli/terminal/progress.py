@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 REDRAW_S = 0.5
 _BAR = 16
-_LAMPS = {Colour.GREEN: ("ok", "32"), Colour.AMBER: ("AMBER", "33"), Colour.RED: ("RED", "31")}
-"""A lamp's word, which says it without colour, and its code (ECMA-48 SGR), left out under NO_COLOR."""
+_INDICATORS = {Colour.GREEN: ("ok", "32"), Colour.AMBER: ("AMBER", "33"), Colour.RED: ("RED", "31")}
+"""An indicator's word, which says it without colour, and its code (ECMA-48 SGR), left out under NO_COLOR."""
 
 
 class Progress:
@@ -56,7 +56,7 @@ class Progress:
         self._outlook = Outlook()
         self._began_s = clock()
         self._purpose = ""
-        self._lamps: Sequence[Indicator] = ()
+        self._indicators: Sequence[Indicator] = ()
         self._amber: frozenset[str] = frozenset()
         self._load: tuple[str, float, int] = ("", 0.0, 0)
 
@@ -117,8 +117,8 @@ class Progress:
         if outlook.best is not None:
             parts += [(5, f"best {metric_text(metric, outlook.best)}")]
         parts += [(4, self._left())]
-        is_calm = all(lamp.colour in (Colour.GREEN, Colour.OFF) for lamp in self._lamps)
-        parts += [(6 if is_calm else 2, lamps_text(self._lamps))]
+        is_calm = all(indicator.colour in (Colour.GREEN, Colour.OFF) for indicator in self._indicators)
+        parts += [(6 if is_calm else 2, indicators_text(self._indicators))]
         parts += [(10, f"{name} {value}") for name, value in sampler.reading().items()]
         self._draw_parts(parts)
 
@@ -132,13 +132,13 @@ class Progress:
     def _draw_parts(self, parts: Sequence[tuple[int, str]]) -> None:
         self._draw(fitted([(rank, printable(text)) for rank, text in parts if text], _width(self._stream)))
 
-    def guards(self, lamps: Sequence[Indicator]) -> None:
-        """Keep the lamps for the live line; write a line that stays when one turns amber for the first time."""
-        self._lamps = lamps
-        for lamp in lamps:
-            if lamp.colour is Colour.AMBER and lamp.name not in self._amber:
-                self._amber |= {lamp.name}
-                self.announce(f"guard {lamp.name} is amber: {lamp.text}")
+    def guards(self, indicators: Sequence[Indicator]) -> None:
+        """Keep the indicators for the live line; write a line that stays when one turns amber for the first time."""
+        self._indicators = indicators
+        for indicator in indicators:
+            if indicator.colour is Colour.AMBER and indicator.name not in self._amber:
+                self._amber |= {indicator.name}
+                self.announce(f"guard {indicator.name} is amber: {indicator.text}")
 
     def notice(self, text: str) -> None:
         """Write one line that stays."""
@@ -173,13 +173,13 @@ class Progress:
             self._stream.write(CLEAR)
 
 
-def lamps_text(lamps: Sequence[Indicator]) -> str:
+def indicators_text(indicators: Sequence[Indicator]) -> str:
     """Return the guards for the live line: the names of those that are not green, the number of those that are."""
-    if not lamps:
+    if not indicators:
         return ""
-    bad = [lamp for colour in (Colour.RED, Colour.AMBER) for lamp in lamps if lamp.colour is colour]
-    named = [f"{_LAMPS[lamp.colour][0]} {lamp.name}" for lamp in bad]
-    green = sum(lamp.colour is Colour.GREEN for lamp in lamps)
+    bad = [indicator for colour in (Colour.RED, Colour.AMBER) for indicator in indicators if indicator.colour is colour]
+    named = [f"{_INDICATORS[indicator.colour][0]} {indicator.name}" for indicator in bad]
+    green = sum(indicator.colour is Colour.GREEN for indicator in indicators)
     return f"guards [{', '.join([*named, f'{green} ok'])}]"
 
 
@@ -207,12 +207,12 @@ def _bar(done: float) -> str:
 
 
 def _coloured(text: str) -> str:
-    """Colour the lamps' words; done last, because codes take no room on the line."""
+    """Colour the indicators' words; done last, because codes take no room on the line."""
     before, bracket, rest = text.partition("guards [")
-    lamps, end, after = rest.partition("]")
-    for word, code in _LAMPS.values():
-        lamps = lamps.replace(word, f"\x1b[{code}m{word}\x1b[0m")
-    return before + bracket + lamps + end + after
+    indicators, end, after = rest.partition("]")
+    for word, code in _INDICATORS.values():
+        indicators = indicators.replace(word, f"\x1b[{code}m{word}\x1b[0m")
+    return before + bracket + indicators + end + after
 
 
 def _width(stream: TextIO) -> int:

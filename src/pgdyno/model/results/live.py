@@ -9,7 +9,7 @@ from typing import Annotated
 from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import EXIT_CODES, PlanChange, StudyResult
 from pgdyno.model.results.tune import SearchModel
-from pgdyno.model.shapes import OMITTED
+from pgdyno.model.shapes import OMITTED, Named
 from pgdyno.model.verdict import Interval, Verdict, Word
 
 RESOLVABLE, UNRESOLVABLE = "resolvable", "not resolvable"
@@ -114,7 +114,7 @@ class LiveChange:
     """One statement over all pairs that were judged: calls under A and B, and B over A of its mean time.
 
     `ratio` is None where an arm has no call; its interval is this statement's own, by the scatter of its calls in the
-    reference. `lamp` is vetoed, vanished, suspected, watched or not watched.
+    reference. `state` is vetoed, vanished, suspected, watched or not watched.
     """
 
     queryid: str
@@ -124,7 +124,7 @@ class LiveChange:
     calls_a: float
     calls_b: float
     ratio: Interval | None
-    lamp: str
+    state: Annotated[str, Named("lamp")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

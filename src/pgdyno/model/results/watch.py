@@ -10,7 +10,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import StudyResult
 
 
-class Happening(StrEnum):
+class WatchEventKind(StrEnum):
     """What a watch tells of."""
 
     SLOWER = "slower"
@@ -23,7 +23,7 @@ class Happening(StrEnum):
     AWAY = "away"
 
 
-FOUND = (Happening.SLOWER, Happening.SETTING)
+FOUND = (WatchEventKind.SLOWER, WatchEventKind.SETTING)
 """What a scheduler should hear of: the rest only explains it."""
 
 
@@ -35,7 +35,7 @@ class WatchEvent:
     of all statements' time now, `blocks` the blocks a call over those before. None where it is of something else.
     """
 
-    what: Happening
+    what: WatchEventKind
     at: float
     since: float
     text: str

@@ -126,8 +126,8 @@ def look_at_disk(
     reading = GuardReading("log-disk", time.time(), free if isinstance(free, Absent) else float(free.free))
     if isinstance(free, Volume):
         reading = replace(reading, whole=float(free.size))
-    standings = judge([reading], guards, before, CAPTURE_GUARDS)
-    breach = standings["log-disk"].breach
+    statuses = judge([reading], guards, before, CAPTURE_GUARDS)
+    breach = statuses["log-disk"].breach
     if breach is not None:
         raise GuardBreached(breach)
-    return standings
+    return statuses

@@ -63,7 +63,7 @@ class CaptureWatch:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _sizes: deque[tuple[float, int]] = field(default_factory=deque)
-    _lamp: dict[str, GuardStatus] = field(default_factory=dict)
+    _status: dict[str, GuardStatus] = field(default_factory=dict)
 
     def until_its_end(self) -> str:
         """Wait, and return what ended it. Raises GuardBreached, and EnvironmentUnsuitable for what cannot be seen."""
@@ -113,7 +113,7 @@ class CaptureWatch:
         return size
 
     def _guard_disk(self) -> None:
-        self._lamp = look_at_disk(self.free(), self.options.guards, self._lamp)
+        self._status = look_at_disk(self.free(), self.options.guards, self._status)
 
     def _changed(self, logging: Mapping[str, str]) -> str | None:
         """Return who ends it where somebody has set what the capture relies on; None where nobody has."""

@@ -155,7 +155,7 @@ def require_own_role(role: str, sessions: int, own: int, own_ms: float, others_m
     )
 
 
-def surroundings(facts: Facts, overrides: Sequence[Override], lamps: Sequence[Indicator]) -> tuple[str, ...]:
+def surroundings(facts: Facts, overrides: Sequence[Override], indicators: Sequence[Indicator]) -> tuple[str, ...]:
     """Return what a study that changes settings would meet here: what outranks it, standbys, guards that are red.
 
     Values of other roles' settings may be secrets, and are not told.
@@ -173,7 +173,7 @@ def surroundings(facts: Facts, overrides: Sequence[Override], lamps: Sequence[In
             f"Standbys follow this server ({facts.server.standbys}): knobs that must not be smaller there than here "
             "are left alone."
         )
-    red = [f"{lamp.name}: {lamp.text}" for lamp in lamps if lamp.colour is Colour.RED]
+    red = [f"{indicator.name}: {indicator.text}" for indicator in indicators if indicator.colour is Colour.RED]
     if red:
         found.append(f"A study that changes settings would not begin now, guards are red: {'; '.join(red)}.")
     return tuple(found)

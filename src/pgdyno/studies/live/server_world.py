@@ -334,7 +334,7 @@ class ServerWorld:
         seen = self._attempt(lambda: self.reader.sessions(0.0, self.guards.since))
         if seen is not None:
             self._raise(self.guards.sessions(self.clock(), seen.active, seen.blocked, seen.at, seen.begun))
-            self.watcher.guards((*self.sentry.lamps, *self.guards.lamps))
+            self.watcher.guards((*self.sentry.indicators, *self.guards.indicators))
 
     def _see_statements(self) -> None:
         now = self._attempt(self.reader.statements)

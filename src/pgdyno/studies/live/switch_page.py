@@ -1,4 +1,4 @@
-"""The page of two arms on a live load: pairs, statements with their lamps, guards, and what the study cost. Pure."""
+"""The page of two arms on a live load: pairs, statements with their states, guards, and what the study cost. Pure."""
 
 from __future__ import annotations
 
@@ -176,11 +176,11 @@ def _statements(switch: LiveSwitch) -> Section:
         f"Not watched: {plural(switch.unwatched, 'statement')}, {100 * switch.unwatched_share:.1f} % of the time. Of "
         "what runs less than once a period, or takes less than a thousandth of the time, nothing is known."
     )
-    columns = ("queryid", "lamp", "B / A", "interval", "calls A", "calls B", "share", "database", "role")
+    columns = ("queryid", "state", "B / A", "interval", "calls A", "calls B", "share", "database", "role")
     rows = tuple(
         (
             one.queryid,
-            one.lamp,
+            one.state,
             "unknown" if one.ratio is None else digits_text(one.ratio.ratio),
             "" if one.ratio is None else bare_range_text(one.ratio),
             number_text(one.calls_a),
@@ -195,7 +195,7 @@ def _statements(switch: LiveSwitch) -> Section:
         "Mean time under B over that under A. The intervals are of single statements, by the scatter of their calls: "
         "they make no claim; the indicator is what the veto says."
     )
-    drawn = [one for one in switch.statements if one.ratio is not None and one.lamp != NOT_WATCHED][:MOST_DRAWN]
+    drawn = [one for one in switch.statements if one.ratio is not None and one.state != NOT_WATCHED][:MOST_DRAWN]
     blocks: list[Block] = [Prose((watched,))]
     if drawn:
         blocks.append(Charts((_forest(drawn),)))
@@ -204,9 +204,9 @@ def _statements(switch: LiveSwitch) -> Section:
 
 
 def _forest(drawn: list[LiveChange]) -> Figure:
-    alarming = sum(one.lamp != WATCHED for one in drawn)  # they come first
+    alarming = sum(one.state != WATCHED for one in drawn)  # they come first
     rows = [
-        (f"{one.queryid}\n{one.lamp}, {100 * one.share:.1f} % of the time", one.ratio)
+        (f"{one.queryid}\n{one.state}, {100 * one.share:.1f} % of the time", one.ratio)
         for one in drawn
         if one.ratio is not None
     ]

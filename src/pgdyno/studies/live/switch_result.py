@@ -1,4 +1,4 @@
-"""What the pairs of a live study come to, as the typed result: statements, lamps, and what speaks against B. Pure."""
+"""What the pairs of a live study come to, as the typed result: statements, states, and what speaks against B. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def switch_of(
 ) -> LiveSwitch:
     """Return what came of two arms; `not_tested` as in `LiveSwitch`."""
     changes = statement_changes(outcome, reference, keys, names)
-    unwatched = [one for one in changes if one.lamp == NOT_WATCHED]
+    unwatched = [one for one in changes if one.state == NOT_WATCHED]
     running = outcome.running or (None,) * len(outcome.pairs)
     return LiveSwitch(
         a=dict(arms.a),
@@ -113,8 +113,8 @@ def statement_changes(
     scores = dict(zip(outcome.veto.ids.tolist(), (outcome.veto.score / outcome.veto.bound).tolist(), strict=True))
     shares, cvs, found = reference.shares, reference.cv, []
     for number in np.flatnonzero(reference.calls > 0).tolist():
-        lamp = NOT_WATCHED if number not in scores else SUSPECTED if scores[number] > 0.5 else WATCHED
-        lamp = VETOED if number in outcome.vetoed else VANISHED if number in outcome.vanished else lamp
+        state = NOT_WATCHED if number not in scores else SUSPECTED if scores[number] > 0.5 else WATCHED
+        state = VETOED if number in outcome.vetoed else VANISHED if number in outcome.vanished else state
         ratio = _ratio(
             (float(calls_a[number]), float(time_a[number])),
             (float(calls_b[number]), float(time_b[number])),
@@ -130,11 +130,11 @@ def statement_changes(
                 calls_a=float(calls_a[number]),
                 calls_b=float(calls_b[number]),
                 ratio=ratio,
-                lamp=lamp,
+                state=state,
             )
         )
     order = (VETOED, VANISHED, SUSPECTED)
-    return tuple(sorted(found, key=lambda one: (one.lamp not in order, -one.share)))
+    return tuple(sorted(found, key=lambda one: (one.state not in order, -one.share)))
 
 
 def _ratio(a: tuple[float, float], b: tuple[float, float], cv: float, pairs: int) -> Interval | None:
@@ -177,7 +177,7 @@ def _against(outcome: LiveOutcome, changes: Sequence[LiveChange], reference: Sta
     found = [
         f"statement {one.queryid} hardly ends under B{_calls_text(one)}; a cancelled statement is counted nowhere"
         for one in changes
-        if one.lamp == VANISHED
+        if one.state == VANISHED
     ]
     found += [str(one) for one in outcome.breaches]
     if outcome.tail is not None and outcome.tail.lo > WORST_TAIL:

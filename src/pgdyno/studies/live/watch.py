@@ -27,7 +27,7 @@ from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
-from pgdyno.trial.sentry import standings_now
+from pgdyno.trial.sentry import status_now
 from pgdyno.units import seconds_text, some_text
 
 SETTINGS_S = 10.0
@@ -91,8 +91,10 @@ def watch_only(
         )  # fmt: skip
         with _kept(store, study, began):
             announce(f'watching "{target.name}" for {seconds_text(reference_s)}; nothing is changed')
-            lamps = standings_now(GuardReader(target), GuardPlan(), clock=time.time, sleep=time.sleep)
-            around = surroundings(facts, read_overrides(target.postgres)[2], [one.lamp for one in lamps.values()])
+            statuses = status_now(GuardReader(target), GuardPlan(), clock=time.time, sleep=time.sleep)
+            around = surroundings(
+                facts, read_overrides(target.postgres)[2], [one.indicator for one in statuses.values()]
+            )
             moved.look()
             seen = watch_baseline(reader, reference_s, announce=announce, sleep=sleep)
             around = (*around, *moved.notes())

@@ -255,7 +255,7 @@ def _send(
     try:
         sentry = Sentry(reader, options.guards)
         announce(off_text(sentry.begin(ready.asked.most_sessions)))
-        row.guards(sentry.lamps)
+        row.guards(sentry.indicators)
         progress = ReplayProgress(
             row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds,
             latest=LatestAnswers(writer.files),

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.model.results.watch import Happening, WatchEvent
+from pgdyno.model.results.watch import WatchEvent, WatchEventKind
 from pgdyno.probes.settings_seen import SettingsSeen, changed
 from pgdyno.probes.statements import SessionCounts, StatementKey
 from pgdyno.stats.regressions import LEARN, Regressions
@@ -165,7 +165,7 @@ def _read(
             if not is_away:
                 what = "is away" if is_lost else "refuses to be read"
                 text = f"the server {what}: {error.message}"
-                announce(seen.told.note(Happening.AWAY, seen.at + seen.period_s, text))
+                announce(seen.told.note(WatchEventKind.AWAY, seen.at + seen.period_s, text))
             is_away, refused_s = True, 0.0 if is_lost else refused_s + pause_s
             sleep(pause_s)
 
@@ -178,7 +178,7 @@ def _settings(known: SettingsSeen | None, now: SettingsSeen | None, seen: WatchS
         for text in changed(known, now, seen.first):
             if text not in seen.changes:
                 seen.changes[text] = at
-                seen.told.note(Happening.SETTING, at, text)
+                seen.told.note(WatchEventKind.SETTING, at, text)
     return known if now is None else now
 
 
@@ -189,12 +189,14 @@ def _take(seen: WatchSeen, found: StatementDeltas | VoidCause, at: float) -> Non
         if found is VoidCause.RESTARTED:
             seen.regressions.forget()
             seen.told.note(
-                Happening.RESTARTED, at, "the server was restarted: times after it are not compared with those before"
+                WatchEventKind.RESTARTED,
+                at,
+                "the server was restarted: times after it are not compared with those before",
             )
         else:
             seen.regressions.hold()
         if found in (VoidCause.RESET, VoidCause.FELL):
-            seen.told.note(Happening.RESET, at, found.value)
+            seen.told.note(WatchEventKind.RESET, at, found.value)
         return
     seen.own_ms += found.own_ms
     seen.all_ms += found.own_ms + float(found.time_ms.sum())
@@ -218,5 +220,5 @@ def _note_new(seen: WatchSeen, found: StatementDeltas, at: float) -> None:
         subject = "a statement that was" if count == 1 else f"{count} statements that were"
         verb = "takes" if count == 1 else "take"
         text = f"{subject} not there before {verb} {percent_text(share)} of the time"
-        seen.told.note(Happening.DEPLOYED, at, text)
+        seen.told.note(WatchEventKind.DEPLOYED, at, text)
         seen.deployed = period

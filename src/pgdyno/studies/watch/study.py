@@ -9,7 +9,7 @@ from pgdyno.errors import StoreError, UsageError, ended_by
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import Facts
-from pgdyno.model.results.watch import Happening, WatchEvent, WatchResult
+from pgdyno.model.results.watch import WatchEvent, WatchEventKind, WatchResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.settings_seen import SettingsReader
@@ -119,8 +119,8 @@ def result_of(
     statements, covered = seen.regressions.watched()
     detectable = seen.regressions.detectable() if seen.regressions.period >= LEARN else None
     events = tuple(seen.told.events)
-    slower = [one for one in events if one.what is Happening.SLOWER]
-    settings = [one for one in events if one.what is Happening.SETTING]
+    slower = [one for one in events if one.what is WatchEventKind.SLOWER]
+    settings = [one for one in events if one.what is WatchEventKind.SETTING]
     is_cut = seen.told.told > len(events)
     notes = [note for note in watch_notes(facts) if "plan" not in note.lower()]
     if covered < FULL and statements:

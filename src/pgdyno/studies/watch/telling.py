@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.errors import PgdynoError
-from pgdyno.model.results.watch import Happening, WatchEvent
+from pgdyno.model.results.watch import WatchEvent, WatchEventKind
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.regressions import Slowdown
 from pgdyno.units import MINUTE, digits_text, moment_text, percent_text, plural
@@ -41,20 +41,21 @@ class Told:
         """Return the events after so many, those of them that are kept."""
         return self.events[bisect_right(self._numbers, told) :]
 
-    def note(self, what: Happening, at: float, text: str) -> WatchEvent:
+    def note(self, what: WatchEventKind, at: float, text: str) -> WatchEvent:
         """Add an event that is of no statement."""
         return self._add(WatchEvent(what=what, at=at, since=at, text=text))
 
     def step(self, step: Slowdown, period: int, at: float) -> WatchEvent:
         """Add what a step says; `at` is the end of `period`."""
         since = at - (period - step.since + 1) * self.period_s
-        what = Happening.FASTER if step.is_back else Happening.SLOWER
+        what = WatchEventKind.FASTER if step.is_back else WatchEventKind.SLOWER
         named = self._named(step.number)
         text = f"{_subject(named)} {_times(step)}{_evidence(step)}"
         near = [
             one.text
             for one in self.events
-            if one.what is Happening.SETTING and since - NEAR * self.period_s <= one.at <= since + NEAR * self.period_s
+            if one.what is WatchEventKind.SETTING
+            and since - NEAR * self.period_s <= one.at <= since + NEAR * self.period_s
         ]
         if near:
             text += f"; at that time {'; '.join(near)}"
