@@ -73,7 +73,7 @@ def test_a_winner_is_kept_and_taken_back_by_an_operator(
         return ask
 
     with planted_load(sandbox.target().postgres, {"5MB": 0.4}):
-        told = short_study(sandbox.target(), {"work_mem": "5MB"}, confirm=confirm, operators=OPERATORS)
+        told = short_study(sandbox.target(), {"work_mem": "5MB"}, confirm=confirm, operators=OPERATORS, resolved=True)
     assert (settings_of(sandbox), contents(folder)) == before
     (keep, as_found, state), (undo, kept, _) = seen
     assert (keep.actions[0], undo.actions[0]) == (OperatorAction.KEEP, OperatorAction.UNDO)

@@ -106,7 +106,7 @@ def test_a_bundle_that_needs_restarts_is_proved_in_its_window(any_postgres: Sand
     )
     assert told.switch.verdict.word is Word.BETTER
     assert told.switch.verdict.interval.lo < 0.5
-    assert told.exit_code is ExitCode.OK
+    assert told.exit_code is ExitCode.OK, told.switch.against
     assert [one.first for one in told.switch.pairs][:2] == ["A", "B"]
     with Store.open(places.data_dir() / "pgdyno.db") as store:
         assert "Restarts" in [one.title for one in build_report(store, told.study).sections]

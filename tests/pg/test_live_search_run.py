@@ -78,7 +78,7 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
     assert search.winner is not None
     assert search.winner.verdict is not None
     assert search.winner.verdict.word is Word.BETTER
-    assert told.exit_code is ExitCode.OK
+    assert told.exit_code is ExitCode.OK, told.title
     with Store.open(places.data_dir() / "pgdyno.db") as store:
         study = store.study(told.study)
         assert (study.state, study.result) == (StudyState.COMPLETE, told)

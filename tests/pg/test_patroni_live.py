@@ -75,7 +75,7 @@ def test_a_winner_is_kept_in_the_dynamic_configuration_exported_and_taken_back(
         return ask
 
     with planted_load(target.postgres, {KEPT: 0.4}, **MANY):
-        told = short_study(target, {"work_mem": KEPT}, confirm=confirm, operators=OPERATORS)
+        told = short_study(target, {"work_mem": KEPT}, confirm=confirm, operators=OPERATORS, resolved=True)
     assert told.exit_code is ExitCode.OK, told.title
     (keep, _), (undo, _) = seen
     facts = {fact.label: fact.text for fact in keep.facts}

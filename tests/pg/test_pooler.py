@@ -34,13 +34,13 @@ def test_a_load_of_prepared_statements_through_a_pooler_comes_to_a_verdict(
     with planted_load(
         target.postgres, {"64MB": 0.4}, ms=SHORT, through=lambda first: running_pooler(any_postgres, ROLE, first=first)
     ):
-        told = short_study(target, {"work_mem": "64MB"})
+        told = short_study(target, {"work_mem": "64MB"}, resolved=True)
     assert (settings_of(any_postgres), files_of(target.directory)) == before
     assert told.switch is not None
     assert told.switch.verdict is not None
     assert told.switch.verdict.word is Word.BETTER
     assert told.switch.verdict.interval.lo < 0.5
-    assert told.exit_code is ExitCode.OK
+    assert told.exit_code is ExitCode.OK, told.switch.against
     assert {one.role for one in told.switch.statements if one.state == "watched"} == {ROLE}
     assert len([one for one in told.switch.statements if one.state == "watched"]) == 3
 
