@@ -19,7 +19,7 @@ two:
 three:
 \t@echo src/x.py:1: wrong; exit 2
 waits:
-\t@until [ -e after ]; do sleep 0.02; done; echo waited
+\t@n=0; until [ -e after ]; do n=$$((n + 1)); [ $$n -lt 3000 ] || exit 1; sleep 0.02; done; echo waited
 fails:
 \t@[ ! -e after ]; echo failed; exit 1
 after:
