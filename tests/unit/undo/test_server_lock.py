@@ -41,13 +41,14 @@ def test_the_watchdog_of_this_session_is_named_and_no_other_process(
         (tmp_path / str(pid) / "cmdline").write_text("".join(f"{word}\0" for word in words))
     monkeypatch.setattr(processes, "PROC", tmp_path)
     monkeypatch.setattr(processes, "all_pids", lambda: [*told, 6])
-    holder = Holder("20260101T000000Z-a", "root", "/undo/a", 7, ProcessIdentity(9, 8, "b-o-o-t"))
+    gone = ProcessIdentity(1 << 22, 8, "b-o-o-t")  # no kernel gives that number
+    holder = Holder("20260101T000000Z-a", "root", "/undo/a", 7, gone)
     left = in_use(tmp_path / NAME, holder, is_held=False)
     assert "ended without a rollback" in str(left.detail)
     (tmp_path / "6").mkdir()
     (tmp_path / "6" / "cmdline").write_text("python\0-m\0pgdyno.undo.watchdog\0/undo/a\0")
     watched = in_use(tmp_path / NAME, holder, is_held=False)
-    assert str(watched.detail) == "Process 9 of user root is gone; watchdog 6 restores the server."
+    assert str(watched.detail) == f"Process {gone.pid} of user root is gone; watchdog 6 restores the server."
 
 
 @pytest.mark.parametrize("name", ["session", "user", "boot_id"])
