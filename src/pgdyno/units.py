@@ -201,7 +201,10 @@ def plural(count: int | str, noun: str) -> str:
 
 
 def agreeing(count: int | str, noun: str, one: str, many: str) -> str:
-    """Write a count with its noun and what is said of it: `1 session waits`, `2 sessions wait`."""
+    """Write a count with its noun and what is said of it: `1 session waits`, `2 sessions wait`.
+
+    `count` and `noun`, in the singular, are those of `plural`; `one` is said of a single one, `many` of all others.
+    """
     said = plural(count, noun)
     return f"{said} {one}" if said == f"1 {noun}" else f"{said} {many}"
 

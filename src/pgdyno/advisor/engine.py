@@ -43,8 +43,9 @@ def advise(
 ) -> tuple[Finding, ...]:
     """Return one finding a rule, the best candidates first.
 
-    `rules` are in the order of `rulebook.ordered`; what an early one proposes is what later ones compute with.
-    `proofs` are verdicts that were measured on this target, by rule.
+    `inventory` is what is known of the target, `evidence` what was seen of it at work. `rules` are in the order of
+    `rulebook.ordered`; what an early one proposes is what later ones compute with. `proofs` are verdicts that were
+    measured on this target, by rule id; None for none.
     """
     case = Case(inventory, evidence)
     findings = []

@@ -51,7 +51,11 @@ def cache_bytes(memory: int, limited_by_ram: bool) -> int:
 
 
 def query_bytes(work_mem: float, multiplier: float, workers: float, sessions: float) -> float:
-    """Return the worst case: work_mem x hash_mem_multiplier x nodes x (workers + 1) x sessions."""
+    """Return the worst case in bytes: work_mem x hash_mem_multiplier x nodes x (workers + 1) x sessions.
+
+    `work_mem` is in bytes, `multiplier` is hash_mem_multiplier. `workers` are the parallel workers of each session, 0
+    to leave them out, and `sessions` those that run a query at the same time.
+    """
     return work_mem * multiplier * NODES * (workers + 1) * sessions
 
 

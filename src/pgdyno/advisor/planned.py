@@ -80,8 +80,12 @@ def proposes(
 ) -> Fires:
     """Return what a rule says that proposes these changes of settings, one or more; the rest as in `Fires`.
 
-    It costs what the dearest of them costs, and the rule's texts have the first one's value as `{proposed}`. Raises
-    Missing.
+    It costs what the dearest of them costs on the server of `case`. `values` fill the places of the rule's texts by
+    name; `{proposed}` is the first change's value unless they have another. `evidence` are sentences with this target's
+    figures, each of the `doubts` lowers the confidence by a step, `alternatives` follow the rule's own, and
+    `resolutions` are the contradictions that were decided. `severity` None is the rule's; `needs_test` asks for a test
+    also where the rule does not. `effects_from` are the documents whose figures are for this proposal: None for all,
+    empty for none. Raises Missing.
     """
     return Fires(
         changes=changes,

@@ -207,7 +207,9 @@ ABOUT_HALF = 0.55
 def wanted_bytes(rate_bytes_s: float, timeout_s: float, target: float, major: int) -> float:
     """Return the least max_wal_size, in bytes, at which checkpoints come by time at this rate of WAL.
 
-    `timeout_s` is checkpoint_timeout, `target` checkpoint_completion_target.
+    `rate_bytes_s` is the WAL written, in bytes a second. `timeout_s` is checkpoint_timeout in seconds, `target`
+    checkpoint_completion_target, a share; `major`, the server's version, decides how many checkpoint distances
+    max_wal_size holds.
     """
     return rate_bytes_s * timeout_s * cycles(target, major)
 

@@ -117,7 +117,11 @@ def _other(flags: ExperimentFlags, store: Store, progress: Progress) -> int:
 
 
 def run_question(question: Question, flags: ExperimentFlags, store: Store, progress: Progress) -> StudyResult:
-    """Run the study of one question, print its result and return it."""
+    """Run the study of one question, print its result and return it.
+
+    `flags` say on which server, under which load and by which design A and B are compared. The study is kept in
+    `store`; `progress` shows how it goes.
+    """
     from pgdyno.knobs.constraints import require
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.study import StudyKind

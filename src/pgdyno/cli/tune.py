@@ -102,7 +102,12 @@ def run_tune(
     flags: EndFlags,
     keep_result: Callable[[StudyResult], None] | None = None,
 ) -> int:
-    """Run the tune, print what it found and return the exit code. `keep_result` is told the result before that."""
+    """Run the tune, print what it found and return the exit code.
+
+    `request` says what study is opened, `options` what is searched and for how long, and `flags` where the report goes
+    and whether JSON is printed. The study is kept in `store`; `progress` shows how it goes. `keep_result` is told the
+    result before it is printed; None for nobody.
+    """
     from pgdyno.cli.requests.study import check_report_path, print_result, run_study
     from pgdyno.studies.tune.result import tune_result
     from pgdyno.studies.tune.run import keep_restarts, too_short, tune

@@ -74,7 +74,11 @@ def number_of(table: StoredTable) -> str | None:
 def buckets_of(
     table: StoredTable, row_hash: RowHash, span: tuple[int, int] | None, *, is_sampled: bool = False
 ) -> Buckets:
-    """Return how a table is parted; `span` is the least and greatest value of its number on both sides, if any."""
+    """Return how a table is parted; `span` is the least and greatest value of its number on both sides, if any.
+
+    By hashes of the key, which `row_hash` makes, where `span` is None or the `table` `is_sampled`: that is read as
+    `EVERY_ROW`, without an index.
+    """
     bits = min(_MOST_BITS, (max(table.rows, 0) // _ROWS_A_BUCKET).bit_length())
     if span is None or is_sampled:
         return Buckets(table, row_hash, None, 0, bits, is_sampled)

@@ -30,9 +30,10 @@ def compare_contents(
 ) -> ContentsComparison:
     """Return how the database of B differs from that of A: its tables to the row, and its sequences.
 
-    Opens `jobs` sessions on each server, all of one side in one snapshot; statements are cancelled after `max_seconds`
-    each. `announce` is told what is compared. Versions may differ. Needs the right to read every table; raises
-    ConnectError, and EnvironmentUnsuitable where a server refuses.
+    `a` and `b` are the servers with sessions in those databases. Opens `jobs` sessions on each, all of one side in one
+    snapshot; statements are cancelled after `max_seconds` each, None for never. At most `examples` rows that differ are
+    named of each table. `announce` is told what is compared. Versions may differ. Needs the right to read every table;
+    raises ConnectError, and EnvironmentUnsuitable where a server refuses.
     """
     if jobs < 1:
         raise UsageError(f"{jobs} jobs cannot compare anything", hint="Give --jobs 1 or more.")

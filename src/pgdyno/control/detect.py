@@ -64,8 +64,10 @@ def find_control(
 ) -> Control | Undetected:
     """Return the control of whoever started the server: systemd, Debian's pg_ctlcluster, else pg_ctl.
 
-    Sure of systemd is only who sees that the unit's main process is the postmaster. `bin_dir` is the folder of the
-    server's program, None where it cannot be seen. Changes nothing.
+    Sure of systemd is only who sees that the unit's main process is the postmaster. `signs` are what was seen of the
+    server, and `bin_dir` is the folder of its program, None where it cannot be seen. `which` returns a program's path,
+    None where it is not installed. The control runs its programs by `runner`; systemd's uses `postgres` for what needs
+    a session. Changes nothing.
     """
     refusal = foreign_hands(signs)
     if refusal is not None:

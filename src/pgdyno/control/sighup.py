@@ -51,7 +51,9 @@ def reload(
 ) -> None:
     """Signal the postmaster, and return when it has read its files, and answers at `address` where that is known.
 
-    Raises RestartError when there is none, when it ends meanwhile, or does not take the signal or answer in time,
+    It is the one that serves `data_directory`. It has `timeout_s` seconds to take the signal, and as many to answer;
+    nobody waits for an answer where `address` is None. `sleep` is given the seconds to wait between two looks. Raises
+    RestartError when there is none, when it ends meanwhile, or does not take the signal or answer in time,
     PermissionError when this user may not signal it, and EnvironmentUnsuitable when it cannot be asked for an answer.
     """
     process = postmaster(data_directory)

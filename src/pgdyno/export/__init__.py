@@ -53,8 +53,9 @@ def maker(format: str) -> Callable[[ExportedAdvice], dict[str, str]]:
 def emit(findings: Sequence[Finding], inventory: Inventory, format: str, *, date: str = "") -> Mapping[str, str]:
     """Return the files of one format, by name: the change and its undo; empty when nothing in it would change.
 
-    Findings that were refuted here, knobs of class X and values that this server would refuse are left out, with the
-    reason in a comment. `date` stands in the head; without it, that of the inventory. Raises UsageError for a format
-    that is not one of FORMATS.
+    `findings` come in the order of preference: of two that set the same knob the first that is written counts. Those
+    that were refuted here, knobs of class X and values that this server would refuse are left out, with the reason in a
+    comment. `inventory` is of the target. `date` stands in the head; without it, that of the inventory. Raises
+    UsageError for a `format` that is not one of FORMATS.
     """
     return maker(format)(advice_of(findings, inventory, date or inventory.taken_at))

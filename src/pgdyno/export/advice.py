@@ -119,7 +119,8 @@ class ExportedAdvice:
     ) -> str:
         """Return the head comment: what it is, for which target, when, why, and what was left out.
 
-        Changes of these kinds are named that the file is about.
+        `what` names the file. Changes of these `kinds` are listed, written or left out, where `about` says that the
+        file is about them. Each line begins with `mark`, the sign of a comment in its language.
         """
         lines = [
             f"pgdyno advice: {what}",

@@ -44,11 +44,14 @@ def merge(
 ) -> LoadResult:
     """Return the load as a whole; at least one part must have a result.
 
-    With a generator that was killed or ended short the load is partial: its transactions are counted, while window
-    and series are those of the others, whose figures hold among themselves. When all ended early the load has a
-    `reason`, as a single one would, and a `failure` where the script of any of them failed. `scale` is that of tables
-    on whose branches the clients meet, `cores` are those of the load generators, None for this machine's;
-    `throttled_pct` is how often the worst of them was stopped by its CPU quota.
+    With a generator that was killed or ended short the load is partial: its transactions are counted, while window and
+    series are those of the others, whose figures hold among themselves. When all ended early the load has a `reason`,
+    as a single one would, and a `failure` where the script of any of them failed.
+
+    `parts` are in the order of the load generators, `plan` is what each of them ran, and `began_at` is when they began,
+    in seconds since the epoch. `scale` is that of tables on whose branches the clients meet, None where they do not;
+    `cores` is the number that the load generators may use, None for this process's. `throttled_pct` is in how many per
+    cent of its periods the worst of them was stopped by its CPU quota, None without a quota.
     """
     measured = [part.result for part in parts if part.result is not None]
     whole = [result for result in measured if result.reason is None] or measured

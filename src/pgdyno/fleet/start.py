@@ -28,9 +28,11 @@ _LOOK_S = 0.1
 def begin_load(workload: Workload, target: Target, dbname: str, plan: LoadPlan, directory: Path) -> RunningLoad:
     """Start as many load generators as the plan has instances, each in a folder of its own under `directory`.
 
-    Several, or one with limits, wait at a gate until the last of them is ready, so that all begin within
-    milliseconds. Raises UsageError on CPUs that this host does not have, EnvironmentUnsuitable where a limit cannot be
-    set, WorkloadError when one of them ends before the start; nothing of them is left then.
+    Each runs `workload` in the database `dbname` of `target`, with the clients and the rate that `plan` has for one. A
+    single one without limits writes into `directory` itself. Several, or one with limits, wait at a gate until the last
+    of them is ready, so that all begin within milliseconds. Raises UsageError on CPUs that this host does not have,
+    EnvironmentUnsuitable where a limit cannot be set, WorkloadError when one of them ends before the start; nothing of
+    them is left then.
     """
     if plan.instances < 1:
         raise UsageError(f"instances {plan.instances} must be at least 1")

@@ -93,7 +93,8 @@ def read_devices(capture: Capture) -> Devices | Unknown:
 def kind_of(name: str, dm_uuid: str, md_level: str, is_partition: bool) -> str:
     """Return lsblk's TYPE of a device by the kernel's `name` and what sysfs says of it.
 
-    `dm_uuid` and `md_level` are the texts of its `dm/uuid` and `md/level`, "" where there is none.
+    `dm_uuid` and `md_level` are the texts of its `dm/uuid` and `md/level`, "" where there is none. `is_partition` tells
+    whether it has a file `partition`, and decides before the others.
     """
     if is_partition:
         return "part"

@@ -57,7 +57,11 @@ def inspect_capture(
 def with_settings(
     capture: Capture, *, settings: Path | None = None, conf: Path | None = None, version: str | None = None
 ) -> Capture:
-    """Return the capture with settings from a file in place of its own. Raises UsageError."""
+    """Return the capture with settings from a file in place of its own. Raises UsageError.
+
+    `settings` is a file of pg_settings. `conf`, a postgresql.conf, is read only without `settings` and needs `version`,
+    such as 16 or 14.4; a `version` alone replaces that of the `capture`. Nothing changes where all three are None.
+    """
     texts, missing = dict(capture.texts), dict(capture.missing)
     if (settings, conf, version) != (None, None, None):
         texts.pop(ENVIRONMENT, None)

@@ -67,9 +67,10 @@ def capture(names: Iterable[str], places: KernelPlaces, *, tree: Tree = LIVE) ->
 def write(name: str, value: str, places: KernelPlaces, *, tree: Tree = LIVE) -> None:
     """Write a knob and read it back; all or nothing.
 
-    `value` is the text that the kernel's file takes, `places` are the devices, swap file and server that the knob of
-    one server means, `tree` is the root of /proc and /sys. Raises ApplyError when the kernel refuses it or took
-    something else, and the knob is as before then.
+    `name` is a knob of `model.linux`, `value` the text that the kernel's file takes (CPUs or bytes for a bound of the
+    server, bytes for a swap file), `places` are the devices, swap file and server that the knob of one server means,
+    `tree` is the root of /proc and /sys. Raises ApplyError when the kernel refuses it or took something else, and the
+    knob is as before then.
     """
     (before,) = capture((name,), places, tree=tree)
     try:

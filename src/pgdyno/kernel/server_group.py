@@ -88,7 +88,11 @@ def read_bound(name: str, places: KernelPlaces, tree: Tree = LIVE) -> str | Unkn
 
 
 def bind(name: str, value: str, places: KernelPlaces, tree: Tree = LIVE) -> None:
-    """Bound the server to `value` CPUs or bytes of memory, as the knob `name` says. Raises OSError."""
+    """Bound the server to `value` CPUs or bytes of memory, as the knob `name` says. Raises OSError.
+
+    `places` has the server's postmaster, which moves with its children where the group is ours; `tree` is the root of
+    /proc and /sys.
+    """
     place = locate(name, places, tree)
     if isinstance(place, Unknown):
         raise OSError(errno.EINVAL, place.reason)

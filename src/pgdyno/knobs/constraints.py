@@ -84,7 +84,8 @@ def refusals(configuration: Configuration, facts: Facts, *, connections: int) ->
 def require(configuration: Configuration, facts: Facts, *, connections: int, what: str) -> None:
     """Raise EnvironmentUnsuitable, naming `what`, where a configuration breaks a constraint on this server.
 
-    For configurations that people give: they are told before data are loaded and a server is restarted.
+    For configurations that people give: they are told before data are loaded and a server is restarted. `facts` are
+    those of the server; `connections` is the number of sessions that may be active at one time.
     """
     refusal = check(configuration, facts, connections=connections)
     if refusal is not None:

@@ -20,7 +20,9 @@ _TIMES = frozenset({"checkpoint_timeout"})
 def rules_of_thumb(facts: Facts, *, connections: int, read_only: bool, bold: bool) -> dict[str, float | str]:
     """Return values by rule, a cautious or a bold set; empty where memory or cores are unknown.
 
-    Sizes are in bytes, times in microseconds, choices are words, the rest are numbers.
+    Sizes are in bytes, times in microseconds, choices are words, the rest are numbers. `facts` have memory, cores and
+    free disk, and `connections` is the number of sessions that share them. Where the load is `read_only`, the rules of
+    writes are left out; `bold` chooses the set.
     """
     ram, cores = facts.host.memory_limit_bytes, facts.host.cores
     if isinstance(ram, Unknown) or isinstance(cores, Unknown):

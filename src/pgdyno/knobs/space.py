@@ -73,11 +73,12 @@ def build_space(
 ) -> SearchSpace:
     """Return the search space of this server for this kind of trial; each dimension's default is the current value.
 
-    `include` adds opt-in knobs, `only` takes these knobs alone, `exclude` takes knobs out, `reload_only` takes out
-    what needs a restart. `linux` adds the Linux knobs of the host; without it only those are searched that `include`
-    or `only` names. Raises PolicyError when a named knob is never searched (class X, not a performance setting,
-    unknown to the policy, or to be set by hand only) and UsageError when no knob has that name, or for both of two
-    counterparts.
+    `catalogue` has the knobs and their order, `facts` have the server's values and ranges; what a trial of this
+    `budget` could not show is left out. `include` adds opt-in knobs (None adds none), `only` takes these alone (None
+    takes all), `exclude` takes knobs out, `reload_only` takes out what needs a restart. `linux` adds the Linux knobs of
+    the host; without it only those are searched that `include` or `only` names. Raises PolicyError when a named knob is
+    never searched (class X, not a performance setting, unknown to the policy, or to be set by hand only) and UsageError
+    when no knob has that name, or for both of two counterparts.
     """
     for name in (*(include or ()), *(only or ())):
         _check_searchable(name, catalogue, facts)
@@ -137,8 +138,9 @@ def starting_points(
 ) -> list[Mapping[str, Value]]:
     """Return up to two whole points: a cautious one and a bold one, each inside of the joint constraints.
 
-    `connections` is what memory per session is counted for, and `read_only` says that the load writes nothing. The list
-    is empty where memory is unknown or where the rules come to the current values.
+    The knobs of `space` are moved by rules of thumb on the memory, cores and disk in `facts`. `connections` is the
+    number of sessions that memory is counted for, and `read_only` says that the load writes nothing. The list is empty
+    where memory or cores are unknown or where the rules come to the current values.
     """
     points: list[Mapping[str, Value]] = []
     for bold in (False, True):

@@ -78,7 +78,9 @@ def group_limits(
 ) -> list[int]:
     """Return the numbers in a controller's file on the way up from a process's group, nearest group first.
 
-    `read` takes the place of the file system: texts by path.
+    `cgroups` is the text of /proc/PID/cgroup, `mountinfo` that of /proc/self/mountinfo. The file is called `file_v2` in
+    a tree of version 2 and `file_v1` in one of version 1; the numbers are in its unit, such as bytes or processes, and
+    `max` adds none. `read` takes the place of the file system: texts by path; None reads the files.
     """
     limits = []
     for version, folder in _groups(cgroups, mountinfo, controller):

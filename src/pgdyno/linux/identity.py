@@ -84,7 +84,11 @@ def wait_until(
     sleep: Callable[[float], None] = time.sleep,
     step_s: float = 0.05,
 ) -> bool:
-    """Poll a condition until it holds; False when it did not within about `timeout_s` of sleeping."""
+    """Poll a condition until it holds; False when it did not within about `timeout_s` of sleeping.
+
+    Between two looks `sleep` is called with `step_s`; both times are in seconds. What `condition` itself takes is not
+    counted.
+    """
     waited_s = 0.0
     while not condition():
         if waited_s >= timeout_s:

@@ -150,7 +150,9 @@ class Mover(Protocol):
     def run(self, phase: MigrationPhase, items: tuple[MoveItem, ...], place: MovePlace, watch: ItemWatch) -> None:
         """Do these items, and return when all are noted. Raises EnvironmentUnsuitable where one failed.
 
-        When `halt` says so it ends its programs and returns; what was not noted by then is not done.
+        `items` are those of `phase` that are to be done, in the order in which they were listed; `place` has the two
+        servers, the folder and the options, and `watch` is told how each item goes. When `halt` says so it ends its
+        programs and returns; what was not noted by then is not done.
         """
 
     def outage_s(self, place: MovePlace) -> float | None:

@@ -73,8 +73,11 @@ def run_phases(
 ) -> str:
     """Run the phases to the end, and return why it ended before it; empty where it did not.
 
-    A phase that fails lets those beside it end; nothing that waits for it begins. `interrupt` makes `halt` say so, for
-    what runs when an error or a signal ends the run.
+    `works` has what is done in each phase of `steps` that is not left out; `journal` has what earlier runs did, and
+    gets what this one does. A phase that fails lets those beside it end; nothing that waits for it begins. `halt` says
+    why to end, empty to go on; `interrupt` makes it say so, for what runs when an error or a signal ends the run.
+    `sleep` is given the seconds to wait between two looks, and `tell` is told which phases begin and end, and what to
+    do about one that failed.
     """
     over = {one.phase for one in steps if one.left_out or journal.state.is_over(one.phase)}
     again = [one.phase for one in steps if one.phase in over and not one.left_out and not works[one.phase].lasts]

@@ -76,7 +76,9 @@ def members_of(kind: Annotation) -> tuple[JsonMember, ...]:
 def shaped(kind: type[T], value: object, where: str = "the answer", *, strict: bool = True) -> T:
     """Return a JSON value as this type; a dataclass that is one already has its fields checked.
 
-    Raises ValueError that names the field on anything that does not fit.
+    `kind` is a dataclass, an enum, a type with a FORM, a plain type, or a union or collection of these. With `strict` a
+    key that is no field of a dataclass is refused, without it passed over. Raises ValueError that names the field,
+    below `where` as the place of `value`, on anything that does not fit.
     """
     return cast(T, _reader(cast(Any, kind), strict)(value, where))
 

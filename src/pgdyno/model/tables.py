@@ -46,7 +46,9 @@ def keys_of(kind: type[object]) -> list[str]:
 def fields_of(kind: type[object], table: object, where: str, only: Collection[str] = ()) -> dict[str, Any]:
     """Return the values of a table by the names of the fields; `only` narrows them to some of the dataclass.
 
-    Raises UsageError on a key that is no field, on a value of another type, and where one without a default is missing.
+    `kind` is the dataclass, `table` a parsed document's table, `where` the place that errors begin with; an empty
+    `only` means all fields. Raises UsageError on what is no table, on a key that is no field, on a value of another
+    type, and where one without a default is missing.
     """
     known = {one.key: one for one in members_of(cast(Annotation, kind)) if not only or one.name in only}
     given = table_of(table, where, known)
@@ -91,7 +93,10 @@ def near_hint(word: str, names: Iterable[str]) -> str:
 
 
 def one_of(value: str, words: Iterable[str], key: str, where: str) -> str:
-    """Return a word that is one of these. Raises UsageError that begins with `where`, the place of `key`."""
+    """Return a word that is one of these. Raises UsageError that begins with `where`, the place of `key`.
+
+    `value` is what was written under `key`, `words` are the ones allowed there, all of which the error lists.
+    """
     known = list(words)
     if value not in known:
         raise UsageError(f'{where}: {key} "{value}" is not one of {", ".join(known)}')

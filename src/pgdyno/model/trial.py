@@ -197,7 +197,11 @@ class LatencySummary:
 def value_of(
     metric: Metric, throughput: float | None, latency: Percentiles | LatencySummary | None, cpu: float | None
 ) -> float | None:
-    """Return the figure of one metric out of those of a run or of a side."""
+    """Return the figure of one metric out of those of a run or of a side.
+
+    `throughput` is in transactions per second, `latency` in milliseconds, `cpu` in milliseconds of the server's CPU per
+    transaction; None for what was not measured. STATEMENT_TIME is in none of them, so its figure is always None.
+    """
     return {
         Metric.THROUGHPUT: throughput,
         Metric.LATENCY_P50: None if latency is None else latency.p50,

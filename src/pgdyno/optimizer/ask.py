@@ -64,6 +64,10 @@ def ask(
 ) -> Suggestion:
     """Return the next point to try: never infeasible, and never one already tried while there is another.
 
+    A point maps names of `dimensions` to values in base units; knobs that it leaves out are at their default.
+    `feasible` tells whether the constraints allow a point. `seed` is any integer: with the same one, the same arguments
+    give the same answer.
+
     The default comes first, then `starts`, then up to `initial` points that alternate between the whole space and
     moves from the best so far, then the model's. `history` may hold failures, repeats and values out of range.
     `skipped` are points whose trials say nothing of them, good or bad, such as those that somebody else disturbed: they
@@ -132,7 +136,11 @@ def spread(encoding: Encoding, count: int, seed: int) -> Rows:
 
 
 def local(encoding: Encoding, around: Rows, count: int, rng: Generator) -> Rows:
-    """Return `count` points with about 40 % of the knobs moved from those of `around`, at least one."""
+    """Return `count` points with about 40 % of the knobs moved from those of `around`, at least one.
+
+    `around` is one row of the grid of `encoding`, shape (dimensions,); the result has shape (count, dimensions). `rng`
+    decides which knobs move, and how far.
+    """
     size = len(encoding.dimensions)
     mask: NDArray[np.bool_] = rng.random((count, size)) < LOCAL_SHARE
     mask[np.arange(count), rng.integers(0, size, count)] = True

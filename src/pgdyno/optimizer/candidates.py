@@ -51,8 +51,9 @@ class Allowed:
 def search(encoding: Encoding, leaders: Rows, score: Score, allowed: Allowed, rng: Generator) -> Rows:
     """Return the allowed row with the highest score found, shape (1, dimensions); (0, dimensions) if none was found.
 
-    `leaders` are tried points. Random points of the whole space and moves of a few knobs from the leaders are scored;
-    then, in rounds, moves from the highest-scoring allowed ones.
+    `leaders` are tried points, rows of the grid of `encoding`. Random points of the whole space and moves of a few
+    knobs from the leaders, all drawn from `rng`, are scored; then, in rounds, moves from the highest-scoring allowed
+    ones. `score` returns one value per row, `allowed` tells whether a row may be tried.
     """
     anywhere = encoding.from_unit(rng.random((EVERYWHERE, len(encoding.dimensions))))
     near = perturbed(encoding, np.resize(leaders, (NEAR, leaders.shape[1])), rng)
@@ -89,7 +90,8 @@ def anything(encoding: Encoding, around: Rows, allowed: Allowed, rng: Generator)
     """Return some allowed row (1, dimensions) when all else found none; (0, dimensions) when there seems to be none.
 
     Tries random points, then random points with more and more knobs put back to those of `around`, which is known to
-    satisfy the constraints, then single moves from it, then every point of a space that has few.
+    satisfy the constraints, then moves of a few knobs from it, then every point of a space that has few. `around` is
+    one row of the grid of `encoding`, shape (dimensions,); `rng` draws the points, `allowed` tells which may be tried.
     """
     around = encoding.with_held(around)
     size = len(encoding.dimensions)

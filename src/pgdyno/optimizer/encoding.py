@@ -86,7 +86,8 @@ class Encoding:
         """Return a copy of `rows` in which the knobs under `mask` take another value, where they have another.
 
         A number moves by a normal step of `width` (one per row, in units of the whole range) and folds at its bounds;
-        once in eight times it takes a special value, where it has any. A choice takes any other word.
+        once in eight times it takes a special value, where it has any. A choice takes any other word. `rows` and `mask`
+        have the shape (rows, dimensions); steps and words are drawn from `rng`.
         """
         copy = self.with_held(rows)
         for place in np.flatnonzero((self.sizes > 1) & ~self._held):

@@ -89,6 +89,11 @@ def reduce(
     counts a loss as where a gain is spread, however few settings the model expects to matter. `amounts` are the knobs
     that count memory, each with the value above which more can do nothing (inf: not known). The history must hold at
     least one measured trial.
+
+    Points map names of `dimensions` to values in base units. `noise_sd` is the standard deviation of one value of
+    `history`, in ln(performance); `tolerance` is a ratio distance such as 0.05, None for the project's own choice.
+    `is_possible` tells whether the constraints allow a point. Settings in `needed`, by name, go back last, and only as
+    far as `most` demands it.
     """
     data = gather(dimensions, history, [winner])
     encoding, model = data.encoding, fit_sceptical(data)

@@ -213,7 +213,12 @@ def density(
     scatter: Scatter = NO_SCATTER,
     prior: Prior = PRIOR,
 ) -> Density:
-    """Return the density of the hyperparameters for features `x` (rows, features) and targets `y` (rows)."""
+    """Return the density of the hyperparameters for features `x` (rows, features) and targets `y` (rows).
+
+    `groups` has the length-scale group of each feature, counted from 0. `counts` says how many measurements each target
+    is the mean of (a fraction for one that is in doubt), None for one each; `scatter` how far they lay from it, in
+    units of the targets. `prior` is that of the hyperparameters.
+    """
     share = np.ones(len(y)) if counts is None else 1.0 / counts
     return Density(distances(x, x, groups), y, share, scatter, prior)
 
@@ -229,8 +234,9 @@ def fit(
 ) -> Posterior:
     """Fit to features `x` (rows, features) and standardised targets `y` (rows).
 
-    `counts` says how many measurements each target is the mean of, `scatter` how far those lay from it. Never fails:
-    points that repeat each other and targets that are all alike only make it less sure.
+    `counts` says how many measurements each target is the mean of (None: one each), `scatter` how far those lay from
+    it; `groups` and `prior` are as in `density`. Never fails: points that repeat each other and targets that are all
+    alike only make it less sure.
     """
     searched = density(x, y, groups, counts, scatter, prior)
     h = searched.mode()

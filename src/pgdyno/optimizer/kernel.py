@@ -64,7 +64,8 @@ def distances(a: Matrix, b: Matrix, groups: Groups) -> Distances:
 def along(tables: Sequence[Matrix], x: Matrix, groups: Groups, weights: Vector) -> list[Cube]:
     """Return, for each knob, what its values add to r^2 and to the additive part: (2, values, rows of x).
 
-    `tables` are the coordinates of the values of each knob, which stand side by side in the columns of `x`.
+    `tables` are the coordinates of the values of each knob, which stand side by side in the columns of `x`. `groups`
+    has the group of each of these columns, `weights` the inverse squared length-scale of each group.
     """
     shares, first = [], 0
     for table in tables:
@@ -95,7 +96,11 @@ def parts(d: Distances, weights: Vector) -> CovarianceParts:
 
 
 def weight_gradient(d: Distances, weights: Vector, p: CovarianceParts, outer: Matrix) -> Vector:
-    """Return sum_ij outer_ij * dk_ij / d(ln weight_g) at amplitude 1, for each group."""
+    """Return sum_ij outer_ij * dk_ij / d(ln weight_g) at amplitude 1, for each group.
+
+    `d` are the distances, `weights` the weight of each group, and `p` is what `parts` returns for both; `outer` has the
+    shape of the covariance, (rows, columns).
+    """
     share = weights / weights.sum()
     smooth = np.tensordot(outer * p.smooth_slope, d.squared, 2) * weights
     single = np.tensordot(outer, d.single, 2)

@@ -48,7 +48,11 @@ def gather(
     points: Sequence[Mapping[str, Value]] = (),
     held: Collection[str] = (),
 ) -> Data:
-    """Put a history in order; `points` are further points that the grid must hold. Repeats of a point are averaged."""
+    """Put a history in order; `points` are further points that the grid must hold. Repeats of a point are averaged.
+
+    A trial of the `history` whose value is None or not finite counts as tried, not as measured. `dimensions` are the
+    columns of the grid, in this order; `held` names those that stay at their default when points are drawn.
+    """
     encoding = Encoding(dimensions, [*(seen.point for seen in history), *points], held)
     by_row: dict[tuple[int, ...], list[float]] = {}
     for seen, row in zip(history, encoding.rows([seen.point for seen in history]).tolist(), strict=True):

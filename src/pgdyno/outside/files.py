@@ -100,8 +100,9 @@ def read_text(
 ) -> str:
     """Return the text of a file that a user named. Raises UsageError that names it, also when it is no text.
 
-    `lenient` is for outputs of other tools: in UTF-8 or, by its first bytes, in UTF-16, as shells of Windows write;
-    what is neither becomes replacement characters. `at_most` in bytes, 16 MB when None, 256 MB when lenient.
+    The error calls the file at `path` a `noun`, and carries `hint`, None for none. `lenient` is for outputs of other
+    tools: in UTF-8 or, by its first bytes, in UTF-16, as shells of Windows write; what is neither becomes replacement
+    characters. `at_most` in bytes, 16 MB when None, 256 MB when lenient.
     """
     most = at_most or (MOST_OUTPUT_BYTES if lenient else MOST_BYTES)
     try:

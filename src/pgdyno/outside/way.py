@@ -58,8 +58,10 @@ def doubt_about_parts(
 ) -> str | None:
     """Return the doubt about the first of these parts of a way that others than root and the user can change.
 
-    Where it may be shared, an ordinary user's group may write too, as a umask of 002 lets it; root's may not. What
-    another account has mounted is in doubt whatever it says of its owner.
+    `parts` are folders, links and files as `ways` yields them, `uid` is the user's id. With `may_be_shared` a part may
+    be a folder such as /tmp, and an ordinary user's group may write too, as a umask of 002 lets it; root's may not.
+    With `may_be_missing` a part that is not there is passed over; else it is in doubt. What another account has mounted
+    is in doubt whatever it says of its owner.
     """
     trusted = (0, uid, Path("/").stat().st_uid)  # in a user namespace root may be shown as an id that nobody has
     makers = {place: maker for place, maker in fuse_makers().items() if maker not in trusted}

@@ -99,8 +99,9 @@ def temporary_path(path: Path) -> Path:
 def replace(path: Path, data: bytes, attributes: Attributes, *, just_before: Callable[[], None] = lambda: None) -> None:
     """Put new bytes in place of a file, or create it, atomically and durably.
 
-    On failure (no space, no permission) the file is as before and the temporary file is gone. `just_before` may raise
-    OSError when all is on disk but the new name.
+    `data` becomes the whole content of `path`, with the owner, mode, time and extended attributes in `attributes`. On
+    failure (no space, no permission) the file is as before and the temporary file is gone. `just_before` is called, and
+    may raise OSError, when all is on disk but the new name.
     """
     staged = temporary_path(path)
     staged.unlink(missing_ok=True)

@@ -99,6 +99,7 @@ def restore(image: FileImage, data: bytes, found: str | None = None) -> bool:
 def put(path: Path, data: bytes, attributes: Attributes, found: str | None = None) -> None:
     """Replace a file, in place when the disk is full: see `restore`.
 
+    `data` becomes the whole content of `path`, with the owner, mode, time and extended attributes in `attributes`.
     `found` is the checksum of the bytes that the new ones were made from, as `found_sum` returns it; None is for
     whatever is there. Raises OSError, of number ESTALE when others are there by now: they are not overwritten.
     """

@@ -84,6 +84,11 @@ class Runner(Protocol):
     ) -> Completed:
         """Run a program to its end and return its output.
 
+        `argv` is the program, looked for in PATH where it has no slash, and its arguments. `env` comes on top of what
+        `kind` lets through. `user` None keeps our account; `cwd` None is our folder, or / for another user.
+        `input_text` is its stdin, None for an empty one. It may run for `timeout_s` seconds, None for as long as it
+        takes, and is inside every one of `cgroups` (directories) before its first instruction.
+
         With an `image` it is as that process was: its account, environment and attributes, as far as our rights
         reach (see `process_image.py`); `env`, `user`, `cwd` and `input_text` are not for such a program.
 
@@ -105,8 +110,9 @@ class Runner(Protocol):
     ) -> Process:
         """Start a program in the background; both files are created or truncated by us, not by `user`.
 
-        The program is inside every one of `cgroups` (directories) before its first instruction. Ctrl-C in the
-        terminal does not reach it: whoever starts it ends it. Raises EnvironmentUnsuitable when it is missing.
+        The files are `stdout` and `stderr`, where its output goes; `argv`, `env`, `cwd` and `kind` are as in `run`. The
+        program is inside every one of `cgroups` (directories) before its first instruction. Ctrl-C in the terminal does
+        not reach it: whoever starts it ends it. Raises EnvironmentUnsuitable when it is missing.
         """
 
 

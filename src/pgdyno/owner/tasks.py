@@ -44,7 +44,10 @@ def capture(path: str, pins: Sequence[Pin] = ()) -> tuple[dict[str, object], byt
 
 
 def restore(image: Mapping[str, object], data: bytes, found: str | None = None, pins: Sequence[Pin] = ()) -> bool:
-    """Make a file what its image says; True when there was something to do."""
+    """Make a file what its image says; True when there was something to do.
+
+    `image` has the fields of a FileImage as JSON values, `data` are the file's bytes; `found` and `pins` as in `put`.
+    """
     with entered(str(image["path"]), pins) as place:
         return file_image.restore(changed(shaped(FileImage, image, "the image"), path=str(place)), data, found)
 
@@ -56,7 +59,11 @@ def check_replaceable(path: str, pins: Sequence[Pin] = ()) -> str | None:
 
 
 def replace(path: str, data: bytes, attributes: Mapping[str, Any] | None = None, pins: Sequence[Pin] = ()) -> None:
-    """Put bytes in place of a file durably, with these attributes, or those that the file has when they are None."""
+    """Put bytes in place of a file durably, with these attributes, or those that the file has when they are None.
+
+    `data` becomes the whole content of `path`. `attributes` has the fields of `durable.Attributes` by name; without
+    them the modification time is now. `pins` as in `put`.
+    """
     with entered(path, pins) as place:
         kept = Attributes(**attributes) if attributes is not None else Attributes.of(place).without_time()
         durable.replace(place, data, kept)
@@ -65,7 +72,9 @@ def replace(path: str, data: bytes, attributes: Mapping[str, Any] | None = None,
 def put(path: str, data: bytes, found: str | None = None, pins: Sequence[Pin] = ()) -> None:
     """Give a file other bytes and leave its attributes, in place where the disk is full; see `file_image.put`.
 
-    `found` is the checksum of the bytes that may be replaced, None for any; `pins` are the folders that must be there.
+    `data` becomes the whole content of `path`, which must exist. `found` is the checksum of the bytes that may be
+    replaced, None for any. `pins` are pinned directories: where the file's own is among them, it must still be the same
+    directory.
     """
     with entered(path, pins) as place:
         file_image.put(place, data, Attributes.of(place).without_time(), found)

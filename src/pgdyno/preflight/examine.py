@@ -40,11 +40,11 @@ def check(
 ) -> tuple[str, ...]:
     """Refuse a configuration that is staged and would not come into force; nothing was changed then.
 
-    Call it after the files were accepted (`precheck.check_files`) and before the reload or restart; `databases` are
-    the load's. `inherits_ours`: the session could not keep the server's process, and a restart would make a child of
-    ours with our limits (`server_process.is_born_of_us`). `attached` are standbys that were seen before; all that are
-    known are returned, because one whose primary was restarted comes back only seconds later. Raises ApplyError with
-    all that is in the way: the first in the message, the others in the detail.
+    Call it after the files of `target` were accepted (`precheck.check_files`) and before the reload, or with `restart`
+    the restart; `databases` are the load's, by name. `inherits_ours`: the session could not keep the server's process,
+    and a restart would make a child of ours with our limits (`server_process.is_born_of_us`). `attached` are standbys
+    that were seen before; all that are known are returned, because one whose primary was restarted comes back only
+    seconds later. Raises ApplyError with all that is in the way: the first in the message, the others in the detail.
     """
     plan = StartPlan.of(configuration, read_files(target.postgres), restart=restart)
     server = read_server(target.postgres)

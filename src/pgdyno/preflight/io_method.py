@@ -26,8 +26,9 @@ _WORKER = "Choose io_method = worker."
 def io_method(plan: StartPlan, server: ServerReading, host: StartHost, probe: int | Unknown) -> Result:
     """Judge io_method: `worker` and `sync` always work; `io_uring` needs build, kernel, files and locked memory.
 
-    The postmaster makes one ring for each process that may ever run, so it holds that many open files. `probe` is the
-    errno of making a ring as the server's account, 0 where that worked.
+    The postmaster makes one ring for each process that may ever run, so it holds that many open files. `plan` has the
+    settings of the next start, `server` the methods of its build, `host` the kernel's settings and the limits of the
+    server's process. `probe` is the errno of making a ring as the server's account, 0 where that worked.
     """
     method = plan.text("io_method")
     if method is None:

@@ -29,7 +29,10 @@ class StartPlan:
 
     @classmethod
     def of(cls, asked: Configuration, reading: FileReading, *, restart: bool, dry: bool = False) -> StartPlan:
-        """Build one from what the server says of its files; `restart` and `dry` as in the class."""
+        """Build one from what the server says of its files; `restart` and `dry` as in the class.
+
+        `asked` has the wanted values by knob; `reading` gives `now`, and `lines` by the last line of each knob.
+        """
         lines = {line.name.lower(): line.setting or "" for line in reading.lines if line.name is not None}
         return cls(asked, reading.settings, lines, restart, dry)
 

@@ -31,19 +31,29 @@ class Result:
 
 
 def passed(check: str, sentence: str, *, asked: str | None = None, there: str | None = None) -> Result:
-    """Return a check that found nothing in the way."""
+    """Return a check that found nothing in the way.
+
+    `check` is its name, `sentence` what it found; `asked` and `there` are as in `Result`, None where none was compared.
+    """
     return Result(check, State.OK, sentence, asked, there)
 
 
 def refused(check: str, sentence: str, *, asked: str | None = None, there: str | None = None, hint: str) -> Result:
-    """Return a check that keeps the configuration from being applied; the hint says what to do."""
+    """Return a check that keeps the configuration from being applied; the hint says what to do.
+
+    `check`, `sentence`, `asked` and `there` are as in `passed`.
+    """
     return Result(check, State.REFUSED, sentence, asked, there, hint)
 
 
 def noted(
     check: str, sentence: str, *, asked: str | None = None, there: str | None = None, hint: str | None = None
 ) -> Result:
-    """Return a check that a reader should know of, and that is no reason to stop."""
+    """Return a check that a reader should know of, and that is no reason to stop.
+
+    `check`, `sentence`, `asked` and `there` are as in `passed`; `hint` says what to do about it, None where there is
+    nothing to do.
+    """
     return Result(check, State.NOTE, sentence, asked, there, hint)
 
 

@@ -99,8 +99,9 @@ def would_be_overridden(
 ) -> Result:
     """Refuse knobs that something in files or on the command line outranks (`overrides.Reach.in_server`).
 
-    Role and database settings are judged by `overrides`. `by_alter_system` are the knobs that would be set by ALTER
-    SYSTEM, as postgresql.auto.conf has them.
+    `names` are the knobs of the configuration, `obstacles` what outranks a knob, by its name; lines of `reading` that
+    the server rejects are refused first. Role and database settings are judged by `overrides`. `by_alter_system` are
+    the knobs that would be set by ALTER SYSTEM, as postgresql.auto.conf has them.
     """
     broken = [f"{line.place}: {line.error}" for line in reading.rejected()]
     if broken:

@@ -174,8 +174,10 @@ def read_figures(
 ) -> RunFigures:
     """Return the figures of [`from_s`, `to_s`]; `counters` are the window's totals as an outcome has them.
 
-    `speeds` are those of the interfaces in Mbit/s, by name. What the server is set to, and which machine was watched,
-    stays as `RunFigures` has it by default.
+    Both bounds are in seconds since the epoch. `rows` are of all sample tables that the figures come from, and may
+    reach beyond the window; `load` goes into the result as it is. `speeds` are those of the interfaces in Mbit/s, by
+    name; one that is missing is unknown. What the server is set to, and which machine was watched, stays as
+    `RunFigures` has it by default.
     """
     tables: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:

@@ -103,8 +103,10 @@ def delta_rows(
 ) -> list[SampleRow]:
     """Return the rows of a table of counters for the time between two readings of its view.
 
-    Rows of the two readings are matched by the table's key columns; one that is new counts from 0. Nothing is
-    returned when a counter went down, because it was reset in between, nor for a keyed row that did nothing.
+    `table` is the name of a sample table. `after` are the rows of the view at `t`, in seconds since the epoch, and
+    `before` those of `interval_s` seconds earlier. Rows of the two readings are matched by the table's key columns; one
+    that is new counts from 0. Nothing is returned when a counter went down, because it was reset in between, nor for a
+    keyed row that did nothing.
     """
     columns = TABLES[table].columns
     keys = [column.name for column in columns if column.key]

@@ -157,10 +157,13 @@ def counters(
 ) -> Mapping[str, float]:
     """Return totals of the window: blks_hit, blks_read, wal_bytes, wal_fpi, checkpoints_timed, disk_read_bytes ...
 
-    Only what the server and the machine have is in the mapping. Backends hand their counters in up to a second late,
-    so that both edges are soft: set a total in relation to others of the same window, not to a shorter one.
-    `disk_read_bytes` and `disk_written_bytes` are those of the physical devices, left out where `own_devices` is False:
-    then the data lie on none of them. `user_cpu_s` is user time of all CPUs, of the `cpu_capacity_s` that they had.
+    `from_s` and `to_s` are its bounds on the clock of the `rows`, in seconds since the epoch, and `load_ended_at` is
+    when the load ended, on the same clock: all of a row's work is then taken to lie before it, and with None to be
+    spread evenly over its interval. Only what the server and the machine have is in the mapping. Backends hand their
+    counters in up to a second late, so that both edges are soft: set a total in relation to others of the same window,
+    not to a shorter one. `disk_read_bytes` and `disk_written_bytes` are those of the physical devices, left out where
+    `own_devices` is False: then the data lie on none of them. `user_cpu_s` is user time of all CPUs, of the
+    `cpu_capacity_s` that they had.
     """
     totals: dict[str, float] = defaultdict(float)
     for table, columns in _COUNTERS.items():

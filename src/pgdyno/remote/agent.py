@@ -40,7 +40,11 @@ _END = b""
 def serve(
     dispatcher: Dispatcher, requests: int, write: Callable[[bytes], object], *, silence_s: float = SILENCE_S
 ) -> str:
-    """Answer requests, read from a descriptor, until the tuner is gone; return why. The dispatcher is left as it is."""
+    """Answer requests, read from a descriptor, until the tuner is gone; return why. The dispatcher is left as it is.
+
+    `requests` is the descriptor, with one request of JSON on a line, and `write` is given each line of reply, as bytes.
+    The tuner counts as gone when the descriptor is at its end, or nothing came from it for `silence_s` seconds.
+    """
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     heard = [time.monotonic()]
     threading.Thread(target=_listen, args=(requests, lines, heard), name="pgdyno-listener", daemon=True).start()

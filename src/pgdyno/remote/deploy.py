@@ -100,7 +100,9 @@ def start_agent(
 ) -> AgentClient:
     """Start an agent, sending it first when it is not there. Raises EnvironmentUnsuitable when it cannot run.
 
-    `reword` turns an error of the host into one for a user here.
+    `look` is what `look_at` found over `connection`; `payload` is the agent that has to run there, as the user that
+    `request` names. One for sudo is never sent: it has to be installed there. `reword` turns an error of the host into
+    one for a user here.
     """
     first, client = _launch(connection, request, look, payload, reword)
     if "missing" in first:

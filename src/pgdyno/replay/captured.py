@@ -221,10 +221,11 @@ def _gated(
 def write_tape(
     trace: Path, tape: Path, order: Order, tell: Callable[[int], None], application: str | None = None
 ) -> Taped:
-    """Write the tape of a trace; `tell` is given the number of rows now and then.
+    """Write the tape of a trace; `tell` is now and then given the number of rows so far.
 
-    Sessions name themselves as captured, or all of them `application`. Raises UsageError for what cannot be sent, such
-    as a zero byte in a text.
+    `trace` is the trace's file and `tape` the one to make; `order` is what is kept of the order between sessions. They
+    all name themselves `application`, or as captured where that is None. Raises UsageError for what cannot be sent,
+    such as a zero byte in a text.
     """
     statements = refused = gated = 0
     think = array("q")

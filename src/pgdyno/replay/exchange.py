@@ -104,7 +104,7 @@ def finish(record: ExchangeRecord, path: Path, control: Control, hands: Hands, r
     """Do the rest of an exchange: move, mark, start the server, and forget it. Raises RestartError for the server.
 
     `path` is the file that holds the `record`, removed once the server runs; `hands` are those of the account that owns
-    the data directory.
+    the data directory. `runner` runs the programs that move and remove files there, and `control` starts the server.
     """
     directory = Path(record.directory)
     exchange(record, hands, runner)

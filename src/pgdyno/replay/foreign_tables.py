@@ -42,7 +42,8 @@ _SPECIAL = re.compile(r"[!-/:-@\[-^`{-~]")
 def require_no_foreign_tables(trace: Path, target: Postgres, name: str, databases: Mapping[str, str]) -> None:
     """Raise EnvironmentUnsuitable where a statement of the load names a table of the target that is on another server.
 
-    `databases` maps captured databases to those of the target, `name` is the target's. Functions are not looked into.
+    `trace` is the file with the load, `target` the server that is asked, and `name` what errors call it. `databases`
+    maps captured databases to those of the target. Functions are not looked into.
     """
     for captured, own in databases.items():
         servers = {str(row["name"]): str(row["server"]) for row in target.in_database(own).fetch(_REACHING)}

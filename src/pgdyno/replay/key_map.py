@@ -93,7 +93,8 @@ def map_keys(source: str, meta: TraceMeta, folder: Path, db: Connection) -> Mapp
     """Make the tables `learns` and `names` of a trace: session, seq, and lists of what an engine needs to know.
 
     A third one, `turns`, has of each INSERT its place among those of its table by their keys, and the one before it.
-    Nothing is made where the trace has no keys. `source` is the trace as FROM takes it, `folder` holds scratch files.
+    Nothing is made where the trace has no keys. `source` is the trace as FROM takes it, and `meta` its facts, among
+    them tables with keys and the foreign keys to them. `db` gets the tables, `folder` holds scratch files.
     """
     if not db.execute(f"SELECT count(*) FROM {source} WHERE keys IS NOT NULL").fetchall()[0][0]:
         return MappedKeys()

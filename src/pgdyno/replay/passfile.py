@@ -11,8 +11,10 @@ _FIELD = re.compile(r"((?:[^:\\]|\\.)*)(?::|$)")
 def passwords_in(text: str, host: str, port: int, database: str, users: Iterable[str]) -> dict[str, str]:
     """Return the passwords of these roles: the first line that fits each, `*` fits all; `\\:` and `\\\\` are escaped.
 
-    `host` that begins with a slash is the folder of a Unix socket: libpq looks for `localhost` there, if it is the
-    default one, and for the folder else; both are taken. Source: "The Password File" of PostgreSQL's documentation.
+    `text` is the content of the file. Its lines count where they fit `host`, `port`, `database` and one of `users`, the
+    roles; a role without such a line is left out of the result, which is keyed by role. A `host` that begins with a
+    slash is the folder of a Unix socket: libpq looks for `localhost` there, if it is the default one, and for the
+    folder else; both are taken. Source: "The Password File" of PostgreSQL's documentation.
     """
     lines = [fields for line in text.splitlines() if not line.startswith("#") and len(fields := _fields(line)) == 5]
     hosts = {host, "localhost"} if host.startswith("/") else {host}

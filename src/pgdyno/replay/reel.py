@@ -74,7 +74,9 @@ class Reel:
 def make_reel(trace: Path, window: ReelWindow, order: Order, folder: Path, tell: Callable[[str], None]) -> Reel:
     """Cut the window out of a trace and make its tape. Raises UsageError where the window holds nothing.
 
-    What the trace holds of users is in nameless files and in a private folder that is gone when this returns.
+    `trace` is the trace's file, `order` what the tape keeps of the order between sessions, and `tell` is given progress
+    messages. Sessions in more than one database are a UsageError too. What the trace holds of users is in the tape, a
+    nameless file in `folder`, and in a private folder that is gone when this returns.
     """
     with temporary("reel") as work:
         if window != ReelWindow(0.0, 0.0, read_only=False):

@@ -65,7 +65,10 @@ def restore_of(word: str) -> Restore:
 
 
 def bring_back(restore: Restore, target: Target, known: ReplayTarget, timer: Callable[[], float]) -> StateBack:
-    """Bring the state back, and say how long that took by `timer`, in seconds. Raises what `restore` raises."""
+    """Bring the state back, and say how long that took by `timer`, in seconds. Raises what `restore` raises.
+
+    `known` is what was found out about `target`, by which `restore` decides whether it may replace that server's data.
+    """
     restore.check(target, known)
     began = timer()
     cache = restore.restore(target, known)

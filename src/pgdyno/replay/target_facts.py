@@ -160,11 +160,12 @@ def mark_copy(
 ) -> None:
     """Write the marker into the data directory of a copy, once it is proved that the copy is not its source.
 
-    Both servers must answer now: a session that is opened on the source, under a name nobody could guess, must be seen
-    there and not on the copy. `captured_identifier` and `captured_until` are the trace's system identifier and last WAL
-    position, `captured` what it knows of the server itself. Raises EnvironmentUnsuitable where the session, or the
-    directory, says that both are one, where the target is the server that was captured, or where `source` is not: any
-    other one proves nothing.
+    `real` is the copy and `target` what `identify` says of it. Both servers must answer now: a session that is opened
+    on `source`, under a name nobody could guess, must be seen there and not on the copy. `captured_identifier` and
+    `captured_until` are the captured server's system identifier and last WAL position, None and empty where unknown;
+    `captured` is what else the trace knows of it. Raises EnvironmentUnsuitable where the session, or the directory,
+    says that both are one, where the target is the server that was captured, or where `source` is not: any other one
+    proves nothing.
     """
     if target.directory is None or real.directory is None or target.system_identifier is None:
         raise EnvironmentUnsuitable(
@@ -234,8 +235,8 @@ def room_of(target: Target) -> TargetRoom:
 def require_room(room: TargetRoom, name: str, users: Sequence[str], databases: Sequence[str], sessions: int) -> None:
     """Raise EnvironmentUnsuitable that names every role and database that the target lacks, or too few connections.
 
-    `name` is the target's, `users` and `databases` are those that sessions of the trace ask for, after --user-map and
-    its like, and `sessions` is how many of them are open at one time.
+    `room` is what the target has, and `name` is the target's; `users` and `databases` are those that sessions of the
+    trace ask for, after --user-map and its like, and `sessions` is how many of them are open at one time.
     """
     roles = sorted(set(users) - room.roles)
     missing = sorted(set(databases) - room.databases)
@@ -280,7 +281,11 @@ def _root_certificate(asked: Mapping[str, str]) -> str | None:
 
 
 def passwords_of(target: Target, end_point: EndPoint, users: Sequence[str], databases: Sequence[str]) -> dict[str, str]:
-    """Return the passwords that are known of roles: that of the target itself, and those of the password file."""
+    """Return the passwords that are known of roles: that of the target itself, and those of the password file.
+
+    They are keyed by role: our own on `target`, where it logs in with a password, and those of `users` that the file
+    knows at the host and port of `end_point`. Where it has several for a role, the first of `databases` decides.
+    """
     with target.postgres.connect() as connection:
         asked, own, password = connection.info.get_parameters(), connection.info.user, connection.info.password
     found = {own: password} if password else {}

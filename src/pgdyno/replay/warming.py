@@ -46,8 +46,9 @@ def warm(
 ) -> str:
     """Read what the source had in shared buffers into those of the target; return what was read, and what was not.
 
-    `databases` maps names of the source to those here. It changes nothing on the disk, and a server that refuses ends
-    nothing.
+    `postgres` is the target, and `meta` lists what the source had cached. `databases` maps names of the source to those
+    here; one that is not in it keeps its name. `timer` is a clock in seconds: reading stops MOST_S after the start. It
+    changes nothing on the disk, and a server that refuses ends nothing.
     """
     if meta.cache_unread and not meta.cached:
         return f"cold: which pages the source had in memory is not known, {meta.cache_unread}"

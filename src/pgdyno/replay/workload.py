@@ -94,7 +94,11 @@ class ReplayDriver:
     def command(
         self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None
     ) -> ReplayCommand:
-        """Return what one load is made of. Raises EnvironmentUnsuitable where the target may not or cannot have it."""
+        """Return what one load is made of. Raises EnvironmentUnsuitable where the target may not or cannot have it.
+
+        Every session is opened in database `dbname` of `target`, and sending ends after `plan.duration_s` seconds. The
+        load writes its files to `directory` and runs as `account`; None is our own account.
+        """
         self._prove(target)
         reel = self._made()
         users = dict.fromkeys(reel.asked.users, self.role) if self.role else {}

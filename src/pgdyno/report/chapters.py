@@ -82,7 +82,8 @@ def about(
 ) -> Section:
     """Tell the environment, the workload and the method, by default that of pairs; list every trial.
 
-    Nothing is told of how runs were made that others made. The blocks in `first` stand before the rest.
+    `method` are sentences, None for the default; with a single trial in `trials`, method and list are left out. Where
+    others made the runs of `study`, nothing is told of how. The blocks in `first` stand before the rest.
     """
     blocks: list[Block] = [*first, provenance.environment(study, trials), provenance.workload(study, trials)]
     if len(trials) > 1:

@@ -225,7 +225,11 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
 def interval_series(
     name: str, rows: Sequence[tuple[str, Interval]], axis: Axis, group: str, first_row: int = 0
 ) -> Series:
-    """Return labelled intervals, one a row; an end beyond the axis, such as infinity, is drawn at its edge."""
+    """Return labelled intervals, one a row; an end beyond the axis, such as infinity, is drawn at its edge.
+
+    `rows` are (label, interval) pairs from the top, the first in row `first_row`, counted from 0; `axis` is that of the
+    ratios. `name` stands in the key, and `group` chooses colour and shape.
+    """
     least, most = axis.lo or 0.0, axis.hi or math.inf
     return Series(
         name,

@@ -29,8 +29,10 @@ def framed(
 ) -> Report:
     """Return the report of a study. What is None among the sections is left out.
 
-    Without a `lead` that names load and target; without a `stamp` where and when the runs were made, which says of
-    `retained` settings what they risk.
+    `said` gives title, word and tone. `sections` make the page and `digest` the short form for the terminal; the error
+    that ended the study of `record`, if any, comes first in both. An empty `lead` becomes load and target, an empty
+    `stamp` version, machine, size of the data and durability, with what the `retained` settings risk. `tiles` stand
+    below the headline, in order.
     """
     study, result = record.study, record.study.result
     failed = _failed(record)
@@ -62,7 +64,8 @@ def observed(
 ) -> Report:
     """Return the report of a study of a load that others made, with its `method` in the last section.
 
-    `done` is what was done with that load: watched, or sent.
+    `done` is what was done with that load: watched, or sent. `method` are sentences; `record`, `said`, `sections`,
+    `digest`, `lead` and `tiles` are as in `framed`.
     """
     study, question = record.study, f"What exactly was {done}, where and how?"
     blocks = (provenance.environment(study, record.trials), Prose(tuple(method), points=True))

@@ -24,7 +24,11 @@ def confidence(
     warnings: Sequence[str] = (),
     more: Sequence[Block] = (),
 ) -> Section | None:
-    """Show the warnings, the pairs behind the verdict, what `more` a kind knows, and the runs that were not used."""
+    """Show the warnings, the pairs behind the verdict, what `more` a kind knows, and the runs that were not used.
+
+    `trials` are all of the study, and `result` is None while it has none. `names` are those of the sides in the figure
+    of the pairs; `warnings` are sentences. Returns None where there is nothing to show.
+    """
     verdict = result.headline if isinstance(result, Compared) else None
     blocks: list[Block] = [Notice(tuple(warnings))] if warnings else []
     if verdict is not None and isinstance(result, Compared):

@@ -190,7 +190,8 @@ Sides = Sequence[tuple[str, Sequence[int], Sequence[int]]]
 def plans_of_sides(record: StudyRecord, sides: Sides, what: str, names: tuple[str, str]) -> Section | None:
     """List the statements whose plans differ between each side and its reference; None where no plan was recorded.
 
-    `what` is the noun of a side, `names` are how the reference and the side are called in the table.
+    `sides` are in the order of the page; their runs are trial numbers, whose plans are in `record`. `what` is the noun
+    of a side, `names` are how the reference and the side are called in the table.
     """
     places = []
     for name, before, after in sides:

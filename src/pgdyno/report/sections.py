@@ -122,7 +122,11 @@ class Section:
     def of_table(
         cls, name: str, title: str, question: str, table: Table, caption: str, *, folded: bool = False
     ) -> Section | None:
-        """Return the section of one table, called `name`; None where the table has no rows."""
+        """Return the section of one table, called `name`; None where the table has no rows.
+
+        `name` becomes its id, `title` is its heading and `question` what it answers. `caption` is the sentence that
+        says what `table` shows, and `folded` closes it in HTML until asked for.
+        """
         return cls(name, title, question, (TableBlock(table, caption, folded),)) if table.rows else None
 
 

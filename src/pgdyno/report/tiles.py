@@ -31,8 +31,9 @@ def of_both(result: Compared) -> tuple[Tile, ...]:
 def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: float | None) -> Tile:
     """Make the tile of one metric; without a verdict it shows the two figures and claims nothing.
 
-    A verdict is of pairs, and the sides' figures of all their runs: beside it the second figure is the first times its
-    ratio, so that the arrow never shows another way than the change.
+    `before` and `after` are the sides' figures in the unit of `metric`, None where nothing was measured; of a single
+    side `before` is None. A verdict is of pairs, and the sides' figures of all their runs: beside it the second figure
+    is the first times its ratio, so that the arrow never shows another way than the change.
     """
     unit, label = metric.unit, metric.label
     if verdict is None:

@@ -76,7 +76,11 @@ def usual_spacing_s(samples: Mapping[str, Columns]) -> int:
 
 
 def read(trace: RunTrace, table: str, gauges: Iterable[str] = (), deltas: Iterable[str] = ()) -> Grid:
-    """Read columns of a table that has one row a second; a delta becomes a rate per second over its interval."""
+    """Read columns of a table that has one row a second; a delta becomes a rate per second over its interval.
+
+    `gauges` and `deltas` name columns of `table` in `trace`; those that it lacks are left out. A delta is the increase
+    over the row's `interval_s` seconds; its rate is None where these are fewer than LEAST_RATE_S.
+    """
     columns = trace.samples.get(table, {})
     intervals = numbers(columns.get("interval_s", ()))
     found = {name: numbers(columns[name]) for name in gauges if name in columns}
@@ -94,8 +98,9 @@ def pivot(
 ) -> Grid:
     """Turn a table with several rows a second into a column for each value of `key`; equal keys of a second add.
 
-    `clock` names a table with a row in every second, for tables that write none when there is nothing to say;
-    `absent` is then what a key without a row means.
+    `table` is one of `trace.samples`, and `value` is the column whose figures add. `clock` names a table with a row in
+    every second, for tables that write none when there is nothing to say; `absent` is then what a key without a row
+    means, None for a gap.
     """
     columns = trace.samples.get(table, {})
     times = _times(columns)

@@ -49,9 +49,10 @@ def merge(
 ) -> Merged:
     """Return the file with our names at their wanted values, the lines that it had at their old places.
 
-    `order` are the names of the lines before the session, `wanted` the values of those that are ours. `ours` holds
-    the values that a session gave each of them, and its original; any other was set by somebody else since and stays.
-    None: that cannot be told, and each is put to its wanted value. Lines that others added stay behind the old ones.
+    `found` is the file as it is now. `order` are the names of the lines before the session, `wanted` the values of
+    those that are ours. `ours` holds the values that a session gave each of them, and its original; any other was set
+    by somebody else since and stays. None: that cannot be told, and each that is still there is put to its wanted
+    value. Lines that others added stay behind the old ones.
     """
     lines = read_lines(found)
     present = {line.name: line for line in lines if line.name is not None}

@@ -106,8 +106,9 @@ def with_include(main: bytes) -> bytes:
 def render(configuration: Configuration, *, session: str, original: bytes = b"", kept: bool = False) -> bytes:
     """Return the bytes of the drop-in: what was in it before the session, then this configuration.
 
-    `kept` is for a change that stays after its session: its lines are where they were, under another head. Raises
-    UsageError on a name or value that would break out of its line.
+    `original` is what stays in front, empty for nothing: what was there before, or what others have made of it since.
+    `session` is the id that our marks name. `kept` is for a change that stays after its session: its lines are where
+    they were, under another head. Raises UsageError on a name or value that would break out of its line.
     """
     for name, value in configuration.items():
         _check(name, value)

@@ -178,9 +178,9 @@ def complaints(
 ) -> Sequence[str]:
     """Return the server program's own words about its configuration files, such as the valid range of a value.
 
-    Runs `postgres -C` as `user`, which reads `main_file` and what it includes, prints one setting and ends, beside a
-    running server.
-    Returns nothing when the program cannot be run: the words are a detail, `pg_file_settings` decides.
+    Has `runner` run `postgres -C` of `bin_dir` on `data_directory`, as `user` (None: our own account) and with `env`
+    added to its environment. It reads `main_file` and what it includes, prints one setting and ends, beside a running
+    server. Returns nothing when the program cannot be run: the words are a detail, `pg_file_settings` decides.
     """
     argv = [str(bin_dir / "postgres"), "-C", "data_directory", "-D", data_directory, "-c", f"config_file={main_file}"]
     try:

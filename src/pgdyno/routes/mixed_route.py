@@ -106,7 +106,11 @@ def record_of(dropin: DropIn, shared: Shared | None) -> dict[str, object]:
 
 
 def from_record(record: Record, bundle: UndoBundle, postgres: Postgres, target: Target | None = None) -> FileRoute:
-    """Rebuild the route of a server whose files are here. Raises KeyError or ValueError as `FileRoute.from_record`."""
+    """Rebuild the route of a server whose files are here. Raises KeyError or ValueError on a broken record.
+
+    `record` is what `record_of` made, `bundle` the session's undo bundle, and `postgres` the server for ALTER SYSTEM.
+    Where `target` is None the route can put back, but not check.
+    """
     dropin = DropIn(Path(str(record["main"])))
     if record["kind"] == file_route.KIND:
         return FileRoute(dropin, bundle, target)

@@ -43,6 +43,9 @@ def missed(
 ) -> dict[str, str]:
     """Return what a member's file still holds of `ours`, the values we ever staged, though `wanted` has another.
 
+    `wanted` are the parameters of Patroni's dynamic configuration. They, `ours` and the result are keyed by parameter;
+    `postgres` names the role and database for the session on `member`.
+
     Patroni 3.0 compares only while its PostgreSQL is "running": a change that comes while a member starts or is
     demoted is read and then never written, until the member is told to reload (`Postgresql.config.reload_config`).
     What waits for a restart is not in force, and Patroni writes the file again at every start.

@@ -16,8 +16,8 @@ def check_files(target: Target, dropin: DropIn, configuration: Configuration, *,
     """Ask the running server to read its files, ours among them, without applying them. No effect on the server.
 
     Raises ApplyError that names knob and value: with the server's own words when it rejects one, with file and line
-    of the other place when a later line overrides one. `dropin` is the file that has the `configuration` already,
-    `data_directory` the path as the server's own programs take it.
+    of the other place when a later line overrides one. `target` is the server that is asked, `dropin` the file that
+    has the `configuration` already, `data_directory` the path as the server's own programs take it.
     """
     reading = read_files(target.postgres)
     rejected = reading.rejected()

@@ -61,9 +61,11 @@ def main_without(
 ) -> Merge:
     """Return the main file without our lines `ours`.
 
-    `names_ours` tells whether a line makes the server read our drop-in. The image has none that does, so one that
-    somebody rewrote is made a comment: its text stays, and ours is not in force. A file that is gone comes back, and
-    so does one that is empty: an editor or a full disk has cut it off, and a restart would take every setting away.
+    `found` is the file as it is now, None where it is gone, and `image` what it was before the session; `ours` have no
+    white space around them. `names_ours` tells whether a line makes the server read our drop-in. The image has none
+    that does, so one that somebody rewrote is made a comment: its text stays, and ours is not in force. A file that is
+    gone comes back, and so does one that is empty: an editor or a full disk has cut it off, and a restart would take
+    every setting away.
     """
     if found is None or found == image or is_cut_off(found, image, ours):
         return Merge(image, is_image=True)
@@ -89,8 +91,9 @@ def is_cut_off(found: bytes, image: bytes, ours: Sequence[bytes]) -> bool:
 def dropin_without(found: bytes | None, image: bytes | None, base: bytes, block: Block) -> Merge:
     """Return the drop-in without our block.
 
-    `base` is the part of the image that the session left in front of its block: all of it, or nothing where the
-    image was in no main file and thus not in force.
+    `found` is the file as it is now and `image` what it was before the session, each None for no file; `block` is
+    what the session can have written. `base` is the part of the image that the session left in front of its block: all
+    of it, or nothing where the image was in no main file and thus not in force.
     """
     if found is None or found == image:
         return Merge(image, is_image=True)

@@ -45,7 +45,8 @@ def make_private_dir(folder: Path, user: str | None) -> None:
 def initialise(runner: Runner, build: Build, data: Path, user: str | None) -> None:
     """Run initdb: UTF8, locale C, data checksums as the version has it, trust for the socket, TCP rejected.
 
-    Trust is safe because the socket's folder belongs to the server's user and nobody else may enter it. Raises
+    `runner` starts the initdb of `build` as `user`, None for our own account; it makes the directory `data`. Trust is
+    safe because the socket's folder belongs to the server's user and nobody else may enter it. Raises
     EnvironmentUnsuitable with initdb's reason, such as a full disk; the half-made directory is left to the caller.
     """
     command = [str(build.bin_dir / "initdb"), "-D", str(data), "-U", SUPERUSER]
@@ -66,7 +67,10 @@ def initialise(runner: Runner, build: Build, data: Path, user: str | None) -> No
 
 
 def write_settings(data: Path, name: str, socket_dir: Path, *, loopback: int | None = None) -> None:
-    """Write the sandbox's own settings file, replaced whole. `loopback` is a port of 127.0.0.1, None for no TCP."""
+    """Write the sandbox's own settings file, replaced whole. `loopback` is a port of 127.0.0.1, None for no TCP.
+
+    It lies in the data directory `data`. `name` is the sandbox's, and `socket_dir` the folder of its Unix socket.
+    """
     settings = {
         "listen_addresses": "" if loopback is None else "127.0.0.1",
         "port": str(PORT if loopback is None else loopback),

@@ -39,10 +39,12 @@ class MemoryGroup:
     def create(cls, label: str, limit: int, cpu: CpuGroup | None, data: Path) -> MemoryGroup:
         """Make the group `pgdyno-<label>` with this bound. Raise EnvironmentUnsuitable where that cannot be.
 
-        `data` is where the server's data are: on a file system in memory there is nothing to bound.
+        `limit` is in bytes, at least LEAST_BYTES. `data` is where the server's data are: on a file system in memory
+        there is nothing to bound.
 
-        In a v2 tree the server's own CPU group is bound, because a process is in one v2 group alone. Side effects on
-        the host: one or two cgroup directories, until `remove`.
+        In a v2 tree the server's own CPU group `cpu` is bound, because a process is in one v2 group alone; where it
+        is None, only a v1 tree will do. Side effects on the host: in v1 one or two cgroup directories, until `remove`,
+        in v2 the bound on `cpu`, until `unbind`.
         """
         if limit < LEAST_BYTES:
             raise EnvironmentUnsuitable(

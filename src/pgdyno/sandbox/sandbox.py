@@ -81,10 +81,10 @@ class Sandbox:
         """Open the sandbox of this name, or make it; the server is left as it is, stopped when new.
 
         `bin_dir` names the build, by default the embedded one (or the one that the sandbox was made with); `root`
-        replaces the cache folder. `memory_bytes` bounds the server's memory, page cache included, for as long as the
-        sandbox is held: it needs root, and the server is started again inside. Raises UsageError on a wrong folder or a
-        sandbox of another major version, and EnvironmentUnsuitable when another process holds it, or the folder, the
-        disk or the build will not do.
+        replaces the cache folder, and `runner` the LocalRunner that starts programs. `memory_bytes` bounds the server's
+        memory, page cache included, for as long as the sandbox is held: it needs root, and the server is started again
+        inside. Raises UsageError on a wrong folder or a sandbox of another major version, and EnvironmentUnsuitable
+        when another process holds it, or the folder, the disk or the build will not do.
         """
         runner = runner or LocalRunner()
         folder = registry.sandbox_dir(name, root)

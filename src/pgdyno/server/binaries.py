@@ -83,8 +83,9 @@ def find_build(runner: Runner, bin_dir: Path | None = None, user: str | None = N
 def readable_build(runner: Runner, build: Build, user: str | None, builds: Path) -> Build:
     """Return the build itself when the user can run it, else a copy of it below `builds` that he can.
 
-    The copy is made once, is renamed into place whole, and is used again. Raises EnvironmentUnsuitable when the
-    build cannot be moved (its libraries are elsewhere) or the disk is full.
+    `runner` tries its programs as `user`; for None, our own account, nothing is copied. The copy is made once, is
+    renamed into place whole, and is used again. Raises EnvironmentUnsuitable when the build does not run and cannot be
+    moved (its libraries are elsewhere), or the disk is full.
     """
     try:
         return _probe(runner, build.bin_dir, user)

@@ -26,9 +26,11 @@ def clone_database(
 ) -> None:
     """Make database `name` a fresh copy of `template`, dropping it first with every session in it.
 
-    Copies files (STRATEGY FILE_COPY from 15 on, the only way before): a large template goes much faster than through
-    WAL. Then a checkpoint, so that none of the copy's writes falls into a measurement; without the right to ask for
-    one it is left out. Side effects on the server: DROP DATABASE, CREATE DATABASE, up to three checkpoints.
+    The server is that of `postgres`; while somebody else is in the template it is asked again, `tries` times in all,
+    with a `sleep` of one second in between. Copies files (STRATEGY FILE_COPY from 15 on, the only way before): a large
+    template goes much faster than through WAL. Then a checkpoint, so that none of the copy's writes falls into a
+    measurement; without the right to ask for one it is left out. Side effects on the server: DROP DATABASE, CREATE
+    DATABASE, up to three checkpoints.
     """
     drop_database(postgres, name)
     with postgres.connect() as connection:

@@ -55,7 +55,8 @@ def shortfalls(
     In force means: the value, in base units, is what was asked after the server's own rounding; it comes from our
     file; it does not wait for a restart; huge pages that were asked for were got (`huge_pages_status` from 17 on,
     what the postmaster has mapped before); and the I/O method is at work. What overrides is named with its place.
-    `dropin` is our file, None where values are not set by a file.
+    `configuration` has knobs of PostgreSQL alone; `settings` are those of a session opened after the change, by name,
+    and `observed` is what else was seen. `dropin` is our file, None where it cannot be known: then any file will do.
     """
     found = [_shortfall(name, value, settings.get(name), dropin, observed) for name, value in configuration.items()]
     found += [_huge_pages(configuration, settings, observed), _io_method(configuration, observed)]

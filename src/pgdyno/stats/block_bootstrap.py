@@ -89,7 +89,7 @@ def quantile_ratios(
 
     `centres` are the values of the levels, `counts_a` and `counts_b` count them by block, shape (blocks, levels), as
     `counted` returns them; `weights` is how often each resample drew each block, shape (resamples, blocks). `shares`
-    are the quantiles, 0.99 for p99.
+    are the quantiles, 0.99 for p99, and `confidence` is that of each interval, in (0, 1).
     """
     if min(np.count_nonzero(side.sum(axis=1)) for side in (counts_a, counts_b)) < _FEWEST_USED:
         return [None] * len(shares)
@@ -110,7 +110,8 @@ def share_interval(
 ) -> tuple[float, float, float]:
     """Return the mean of a figure of each row, such as 0 or 1, with the ends of its interval.
 
-    `blocks` says which block each row is of; `weights` as in `quantile_ratios`.
+    `good` has the figure of each row, and `blocks` says which block it is of; `weights` and `confidence` are as in
+    `quantile_ratios`.
     """
     sums = np.bincount(blocks.of, good, blocks.count)
     sizes = np.bincount(blocks.of, minlength=blocks.count)

@@ -234,8 +234,9 @@ def tail_ratio(
 ) -> Interval | None:
     """Return B over A of the time outside of the body, over all pairs, with a bootstrap over pairs.
 
-    None where either arm has no such time, or there are fewer than three pairs. A figure beside the claim, never one:
-    most often its interval is wide.
+    `a` and `b` are the periods of either arm, pair by pair; `seed` is the bootstrap's, and `confidence` that of the
+    interval, in (0, 1). None where either arm has no time outside of `body`, or there are fewer than three pairs. A
+    figure beside the claim, never one: most often its interval is wide. Raises UsageError for arms of unequal length.
     """
     if len(a) != len(b):
         raise UsageError(f"{len(a)} and {len(b)} periods are not pairs")

@@ -76,9 +76,10 @@ def fewest(share: float) -> int:
 
 
 def judge_classes(timed: Timed, name_of: Callable[[int], str], weights: Weights, limits: EffectLimits) -> ClassTable:
-    """Return the verdict of each class, those that lost most time first.
+    """Return the verdict of each class: worse ones first, then better ones, then the rest, each by time lost.
 
-    `name_of` gives the name of a class by its number in `timed`; `weights` is as in `quantile_ratios`.
+    `name_of` gives the name of a class by its number in `timed`; `weights` is as in `quantile_ratios`, its blocks those
+    of `timed`. `limits` say which change counts.
     """
     order = np.argsort(timed.of_class, kind="stable")
     sorted_ = timed.of_class[order]

@@ -26,8 +26,9 @@ def constancy(
 ) -> tuple[Constancy, Interval | None]:
     """Return the word and the interval of level over reference, pair by pair; no interval below `FEWEST_PAIRS` pairs.
 
-    `tolerance` is a ratio distance, which is taken as the doubt too: of few pairs nobody knows their scatter better.
-    Raises UsageError as `judge` does.
+    `reference` and `level` hold one figure a repetition, in the same order. `tolerance` is a ratio distance (0.05 =
+    5 %), which is taken as the doubt too: of few pairs nobody knows their scatter better. `confidence` is that of the
+    interval, in (0, 1). Raises UsageError as `judge` does.
     """
     pairs = len(reference)
     if pairs < FEWEST_PAIRS or len(level) != pairs:

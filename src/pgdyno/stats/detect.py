@@ -89,8 +89,9 @@ def neighbour_correlation(figures: Sequence[float] | Floats) -> float | None:
 def detectable(pair_sd: float, pairs: int, design: Design, power: float = POWER) -> float | None:
     """Return the smallest effect, as a ratio distance, that a comparison of up to `pairs` pairs shows with this power.
 
-    The last look of the sequential rule alone (`sequential`), with its doubt about few pairs; earlier looks add a
-    little. None past MOST_EFFECT, or for fewer pairs than the design's first look.
+    `pair_sd` is the standard deviation of a pair's log ratio, `power` the chance to show the effect, in (0, 1). The
+    last look of the sequential rule alone (`sequential`) under `design`, with its doubt about few pairs; earlier looks
+    add a little. None past MOST_EFFECT, or for fewer pairs than the design's first look.
     """
     if pairs < max(2, design.min_pairs):
         return None

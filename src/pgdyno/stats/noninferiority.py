@@ -74,8 +74,9 @@ def costs_nothing(
 ) -> Removal:
     """Judge whether a setting can go, from interleaved pairs of the configuration without it and with it.
 
-    `reduced` are the figures without the setting and `full` those with it, pair by pair. Valid after every pair, as
-    `judge` is; `final` says that no further pair is worth running. Raises UsageError as `judge` does.
+    `reduced` are the figures without the setting and `full` those with it, pair by pair; `metric` is what they are of,
+    and `design` has the smallest effect of interest and the confidence. Valid after every pair, as `judge` is; `final`
+    says that no further pair is worth running. Raises UsageError as `judge` does.
     """
     verdict = judge(full, reduced, metric=metric, design=design)
     loss = _largest_loss(verdict.interval, metric)

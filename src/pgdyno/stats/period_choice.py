@@ -82,7 +82,11 @@ def wash_of(period_s: float) -> float:
 def period_noise(
     steps: Sequence[PeriodCounts | None], step_s: float, reference: StatementReference, period_s: float
 ) -> PeriodNoise:
-    """Return what periods of this length carry; `steps` are the reference in parts of `step_s`, None where void."""
+    """Return what periods of this length carry; `steps` are the reference in parts of `step_s`, None where void.
+
+    `step_s` and `period_s`, the length, are in seconds. `steps` are in the order of time, without a hole, and
+    `reference` adds up those that are not void.
+    """
     wash_s = wash_of(period_s)
     whole, wash = round(period_s / step_s), round(wash_s / step_s)
     body = body_of(reference, (whole - wash) * step_s)

@@ -78,7 +78,9 @@ def find_plateau(
 ) -> Plateau:
     """Judge a sweep; `levels` holds for each level its figure in every block, at least two levels and two blocks.
 
-    Raises UsageError for fewer, and for figures that are not positive.
+    The blocks have the same order in all levels. `higher_is_better` says what a gain is; one below `smallest_effect`, a
+    ratio distance (0.02 = 2 %), does not matter. `confidence`, in (0, 1), is that of all comparisons of levels
+    together. Raises UsageError for fewer, and for figures that are not positive.
     """
     count = len(levels)
     if count < 2:

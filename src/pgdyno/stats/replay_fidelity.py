@@ -45,7 +45,11 @@ def injector_limit_ms(think_ms: float | None, limits: Limits) -> float:
 
 
 def judge_fidelity(schedule: Schedule, errors: Errors, transactions: int, limits: Limits) -> Fidelity:
-    """Return whether the run counts, with every reason why it does not; too few `transactions` are only a warning."""
+    """Return whether the run counts, with every reason why it does not; too few `transactions` are only a warning.
+
+    `schedule` is what was due and sent, `errors` are the answers that differ from the captured ones, and `limits` were
+    fixed beforehand.
+    """
     think = float(np.median(schedule.think)) / 1000 if schedule.think.size else None
     limit = injector_limit_ms(think, limits)
     parts = {"injector": schedule.injector, "gate": schedule.gate, "server": schedule.server}

@@ -79,8 +79,9 @@ STRICT = Design(confidence=STRICT_CONFIDENCE, min_pairs=STRICT_MIN_PAIRS)
 def judge(a: Sequence[float] | Floats, b: Sequence[float] | Floats, *, metric: Metric, design: Design) -> Verdict:
     """Answer "is B better than A?" from interleaved pairs; may be asked after every pair.
 
-    `a` and `b` hold one value of the metric a run, pair by pair. Below `min_pairs` the interval is [0, inf]. Raises
-    UsageError on values that are not finite and positive, and on more than `max_pairs` pairs.
+    `a` and `b` hold one value of `metric` a run, pair by pair; `design` was fixed before the first pair. Below its
+    `min_pairs` the interval is [0, inf]. Raises UsageError on values that are not finite and positive, and on more than
+    `max_pairs` pairs.
     """
     values = log_ratios(a, b)
     pairs, mean = values.size, float(values.mean())

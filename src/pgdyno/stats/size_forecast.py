@@ -108,8 +108,9 @@ def forecast_size(
 ) -> SizeForecast | NoForecast:
     """Return how long `size` takes, in the unit of the runs' sizes, or why that cannot be said.
 
-    `after` has the phases that each one waits for; without it they are one after the other. `sorting` are those whose
-    work is the size times its logarithm. Needs two runs at each of two sizes.
+    `runs` must have the same phases. `after` maps a phase to those that it waits for, and one that it lacks waits for
+    none; where it is None, they are one after the other. `sorting` are those whose work is the size times its
+    logarithm. `confidence` is that of the interval, in (0, 1). Needs two runs at each of two sizes.
     """
     refused = _refusal(runs, size, after)
     if refused:

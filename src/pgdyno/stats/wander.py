@@ -97,8 +97,9 @@ class Wander:
     def learn_misses(self, misses: Floats, variance: Floats, sampled: Floats, known: Bools, wander: Wandering) -> None:
         """Take how far the newest means were from what was predicted with `variance`, of which `sampled` is of calls.
 
-        A mean that says little of its statement, as single calls scatter, counts as little. `wander` is what they were
-        predicted by.
+        The arrays have one element a statement: `misses` are in ln, both variances in its square, and `known` marks the
+        statements to learn from. A mean that says little of its statement, as single calls scatter, counts as little.
+        `wander` is what they were predicted by.
         """
         own = variance[known] - sampled[known]
         weight = (own / variance[known]) ** 2

@@ -41,6 +41,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def export_bundle(store: Store, studies: Sequence[str], path: Path, clean: Clean) -> BundleManifest:
     """Write the studies with all that was recorded for their finished trials. A running trial is left out.
 
+    `studies` name those of `store` as `Store.study` does, by id, prefix or `last`; one named twice is written once.
     Samples go out as they are; every other row passes `clean`. Nothing is under `path` until all of it is. Raises
     UsageError when the file exists or a study is not there.
     """

@@ -44,9 +44,10 @@ class Imported:
 def import_bundle(store: Store, bundle: Bundle, *, now: float, digest_here: Callable[[str], str]) -> list[Imported]:
     """Read every study of an open bundle into the store and return what came of each.
 
-    Ids of studies stay; trials get new numbers, which the results of the study follow. A study that is there with
-    the same contents is left as it is. Raises UsageError, and changes nothing, when one is there with others
-    (`digest_here` computes the digest of a study of this store), or when the bundle is damaged.
+    Ids of studies stay; trials get new numbers, which the results of the study follow. A study that is there with the
+    same contents is left as it is. The others keep `now`, in seconds since the epoch, as the time of their import.
+    Raises UsageError, and changes nothing, when one is there with others (`digest_here` computes the digest of a study
+    of this store by its id), or when the bundle is damaged.
     """
     bundle.verify()
     known = {study.id: study.options for study in store.studies()}

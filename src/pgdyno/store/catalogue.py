@@ -104,7 +104,8 @@ class Store:
     ) -> None:
         """Replace what is given of a study's state and result.
 
-        With a state goes what `ended` the study before its end, or that nothing did.
+        None leaves `state` or `result` as it is. With a state goes what `ended` the study before its end, in words, or
+        that nothing did where it is empty. Raises UsageError where there is no study with the id `study_id`.
         """
         changes: dict[str, object] = {}
         if state is not None:

@@ -38,7 +38,11 @@ class Queue:
         at: float,
         keep: Callable[[Job], None] = lambda job: None,
     ) -> Job:
-        """Put a job at the end of its host's queue; what `keep` records is there before a runner can see the job."""
+        """Put a job at the end of its host's queue; what `keep` records is there before a runner can see the job.
+
+        `argv` are the words after `pgdyno`, and `folder` is the working directory on `host`; `at` is the time of the
+        addition, in seconds since the epoch. `keep` is called with the job before the transaction commits.
+        """
         row = {
             "added_at": at,
             "argv": list(argv),
@@ -69,8 +73,9 @@ class Queue:
     def claim(self, *, host: str, runner: str, at: float, but: Collection[int] = ()) -> Job | None:
         """Take the next job of this host and call it running; None when there is none.
 
-        Interrupted jobs come before those that never began. Two runners never get the same job: the row is locked
-        while it is taken (SQLite's write lock; FOR UPDATE SKIP LOCKED on PostgreSQL). `but` names jobs to leave alone.
+        Interrupted jobs come before those that never began. Two runners never get the same job: the row is locked while
+        it is taken (SQLite's write lock; FOR UPDATE SKIP LOCKED on PostgreSQL). `runner` is kept as who runs it,
+        HOST:PID, and `at` as its begin, in seconds since the epoch. `but` has the ids of jobs to leave alone.
         """
         with self._store.write() as connection:
             for state in PENDING:
@@ -107,7 +112,11 @@ class Queue:
         study: str | None = None,
         reason: str | None = None,
     ) -> Job:
-        """Say how a running job ended, and which study it left. Raises StoreError when it is not running."""
+        """Say how a running job ended, and which study it left. Raises StoreError when it is not running.
+
+        `state` is the one that the job `job_id` has from `at` on, in seconds since the epoch. `exit_code` is None where
+        the job has none, `reason` where there is nothing to explain; `study` None leaves the id that was kept before.
+        """
         with self._store.write() as connection:
             job = _job(connection, job_id)
             values: dict[str, object] = {

@@ -50,7 +50,7 @@ class RequestBoard:
             return [RequestRow(int(row["id"]), _read(dict(row))) for row in connection.execute(query).mappings()]
 
     def settle(self, number: int, state: RequestState, said: str, at: float) -> None:
-        """Record what became of the request `number` at `at`, a Unix time, and what the study `said` to it."""
+        """Record the `state` of the request `number` as of `at`, a Unix time, and what the study `said` to it."""
         values = {"state": state.value, "said": said, "answered_at": at}
         with self._store.write() as connection:
             connection.execute(update(REQUEST).where(REQUEST.c.id == number).values(values))

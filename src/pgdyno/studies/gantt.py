@@ -36,7 +36,9 @@ def spans_figure(
 ) -> Figure | None:
     """Return the chart of these, None where there is none. `names` are the words of the groups: keep, drop, null.
 
-    `what` is the word for one of them, `since` for the moment from which their times count.
+    `spans` come in any order; one whose group is not in `names` has a row without a bar. `figure` is the id of the
+    chart, `title` what its heading begins with, and `question` what it answers. `what` is the word for one of them,
+    `since` for the moment from which their times count.
     """
     if not spans:
         return None

@@ -115,7 +115,11 @@ class PlanTable:
             self.refuse("", f'"{key}" is missing')
 
     def one_of(self, key: str, value: str, words: Iterable[str], what: str) -> None:
-        """Refuse a word that is not one of these; `what` says of what kind it would be."""
+        """Refuse a word that is not one of these; `what` says of what kind it would be.
+
+        `value` is what was written under `key`, and `words` are those allowed there. The error names the line and lists
+        them.
+        """
         if value not in (known := list(words)):
             self.refuse(key, f'there is no {what} "{value}"', hint=near_hint(value, known))
 
@@ -134,13 +138,17 @@ class PlanTable:
         return found
 
     def within(self, key: str, value: int, low: int, high: int) -> int:
-        """Return a number that is from `low` to `high`, both included. Raises UsageError that names `key` and place."""
+        """Return `value`, a number from `low` to `high` inclusive. Raises UsageError that names `key` and place."""
         if not low <= value <= high:
             self.refuse(key, f"{key} {value} is not from {low} to {high}")
         return value
 
     def percent(self, key: str, text: str, low: float, high: float, what: str = "a per cent") -> float:
-        """Return the number of a text such as `10 %`, from `low` to `high` per cent; errors call it `what`."""
+        """Return the number of a text such as `10 %`, from `low` to `high` per cent; errors call it `what`.
+
+        `text` is what was written under `key`; both bounds are included. Raises UsageError that names the key and its
+        place.
+        """
         try:
             found = float(text.strip().removesuffix("%")) if text.strip().endswith("%") else math.nan
         except ValueError:

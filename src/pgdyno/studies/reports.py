@@ -178,8 +178,8 @@ def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace
 def load_bins(rows: Sequence[HistogramRow], began_at: float, ended_at: float, bin_s: int) -> list[LoadBin]:
     """Merge the histograms of all scripts and load generators into bins of `bin_s` whole seconds.
 
-    Seconds that the run does not cover whole, the first and the last, are left out. Latency of a bin without a
-    transaction is None.
+    `rows` are those of one run, in any order, which lasted from `began_at` to `ended_at` (Unix times). Seconds that the
+    run does not cover whole, the first and the last, are left out. Latency of a bin without a transaction is None.
     """
     bins: Mapping[int, list[HistogramRow]] = defaultdict(list)
     first = int(-(-began_at // 1))

@@ -80,7 +80,8 @@ def open_target(
 ) -> Target:
     """Return the server that libpq finds by `dsn`, PG* variables, service file and .pgpass, as a target.
 
-    `restart_command` overrules every way to restart that we find ourselves (see `CommandControl`). With `to_read` no
+    `dsn` None leaves it to the others. `restart_command`, an argument list, overrules every way to restart that we find
+    ourselves (see `CommandControl`). `runner` runs programs on this host, None for a `LocalRunner`. With `to_read` no
     way to restart is looked for. Changes nothing. Raises UsageError when the string cannot be read, ConnectError when
     there is no session.
     """

@@ -31,8 +31,10 @@ def open_server(
 ) -> Target:
     """Open a server the way that was asked for: behind Patroni, by SQL alone, or by its files (`open_target`).
 
-    `restart_command` is a person's own way to restart it, as an argument list. With `to_read` a role that may set
-    nothing by SQL alone is taken, too.
+    `dsn` is libpq's, None for its defaults. `api` is that of the Patroni cluster, None where there is none, and goes
+    before `sql_only`. `restart_command` is a person's own way to restart the server, as an argument list, None for
+    none; Patroni restarts without it. With `to_read`, which counts for SQL alone, a role that may set nothing that way
+    is taken, too.
     """
     if api is not None:
         return open_patroni(api, dsn)

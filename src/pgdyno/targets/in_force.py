@@ -42,7 +42,10 @@ def shortfalls(
 ) -> list[str]:
     """Return a sentence for each knob that is not in force; see `effectiveness.shortfalls`. No effect on the server.
 
-    `settings` are those of `connection`, a session that was opened after the change.
+    `configuration` has the PostgreSQL settings that were applied to `target`. `settings` are by name those of
+    `connection`, a session that was opened after the change. What was applied has to come from the file `source`, None
+    where no single one is known, and to have one of the `accepted` values of `pg_settings.source`. `sleep` waits, in
+    seconds, for I/O workers, which come up shortly after a start.
     """
     pid = target.cpu.postmaster()
     observed = Observed(

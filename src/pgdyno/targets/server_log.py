@@ -59,7 +59,8 @@ def log_files(target: Target) -> list[LogFile] | Unknown:
 def read_log(target: Target, path: str, start: int, count: int) -> bytes:
     """Return `count` bytes at most, from byte `start` on, of a file that `log_files` names.
 
-    Raises EnvironmentUnsuitable for another file, or an unreadable one.
+    `path` is that of a `LogFile` of `target`; no more than READ_AT_MOST bytes come at once. Raises
+    EnvironmentUnsuitable for another file, or an unreadable one.
     """
     known = log_files(target)
     if isinstance(known, Unknown) or path not in {file.path for file in known}:
@@ -139,7 +140,10 @@ def files_in(target: Target, folder: Path, wanted: Callable[[str], bool]) -> lis
 
 
 def read_part(target: Target, path: Path, start: int, count: int) -> bytes:
-    """Return bytes from `start` on of a file of `files_in`, `count` or READ_AT_MOST at most. Raises plain OSError."""
+    """Return bytes from `start` on of a file of `files_in`, `count` or READ_AT_MOST at most. Raises plain OSError.
+
+    `path` is read with the rights of the account that the server of `target` runs as, or ours where that is unknown.
+    """
     return _hands(target).read(path, at_most=min(count, READ_AT_MOST), start=start)
 
 

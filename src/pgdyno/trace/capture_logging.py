@@ -32,8 +32,11 @@ def logging_for(
 ) -> dict[str, str]:
     """Return all that a capture wants set, in spellings of the server.
 
-    `found` are values of `pg_settings`: where one serves, such as a lower level, it is kept. With `sampled` whole
-    transactions are logged by lot, and the server's own log of slow statements would spoil the sample: it rests.
+    `capture` is its id, with which the names of its files begin, `style` csvlog or jsonlog, and `version` the server's
+    `server_version_num`. `found` are values of `pg_settings` by name: where one serves, such as a lower level, it is
+    kept. A file ends after a fortieth of `max_bytes`, what the capture may log at most, within 1 to 2 GB. `sampled` is
+    a share of the transactions, None for all: whole transactions are logged by lot, and the server's own log of slow
+    statements would spoil the sample: it rests.
     """
     wanted = {
         "log_destination": style,

@@ -308,7 +308,9 @@ def reading(
 ) -> Iterator[ReadComparison]:
     """Open trace and sides. `kept` is the outcome whose schedule is judged where B is its server's log.
 
-    Raises UsageError for files that are not what they should be, EnvironmentUnsuitable without DuckDB.
+    `trace` is a Parquet file. `a` is what B is held against, a replay or the capture itself, `b` the replay that is
+    judged, and `again` a second replay on A's platform, None without one. `kept` None judges the schedule of `b`, if it
+    is an outcome. Raises UsageError for files that are not what they should be, EnvironmentUnsuitable without DuckDB.
     """
     with (
         ExitStack() as stack,

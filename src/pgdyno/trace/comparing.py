@@ -95,8 +95,9 @@ def compare_replay(
 ) -> ReplayComparison:
     """Compare B with A over the statements of a trace.
 
-    `again` is a second replay on A's platform, `kept` the outcome of B where B is the log of its server. Reads files,
-    writes to a temporary folder. Raises UsageError for files that do not fit.
+    `trace` is a Parquet file, `a` a replay or the capture itself, `b` the replay that is judged. `again` is a second
+    replay on A's platform, `kept` the outcome of B where B is the log of its server; None where there is none. `rules`
+    None are the defaults. Reads files, writes to a temporary folder. Raises UsageError for files that do not fit.
     """
     rules, basis = rules or Rules(), basis_of(a, b)
     told = _read(trace, a, b, again, kept, rules.limits)  # what joined the files is gone: it is half of the memory

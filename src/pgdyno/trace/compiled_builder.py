@@ -41,7 +41,11 @@ class OddLog(Exception):
 def unsuitable(
     logs: Sequence[Log], encodings: Mapping[str, str], commits: Path | None, compiled: Path = COMPILED
 ) -> str | None:
-    """Return why the compiled builder cannot read these logs; None where it can."""
+    """Return why the compiled builder cannot read these logs; None where it can.
+
+    `encodings` has Python's names of encodings by database, empty where all of `logs` is UTF-8. `commits` is the file
+    of a commit order, None without one. `compiled` is the engine's program.
+    """
     if (doubt := doubt_about_compiled(compiled)) is not None:
         return doubt
     if odd := sorted({log.format for log in logs} - {"csvlog"}):
@@ -66,8 +70,11 @@ def build_compiled(
 ) -> tuple[FoundLoad, str]:
     """Write a trace of logs in the order of time; return what was found, and the SHA-256 of the file.
 
-    `check` judges what was found before anything is written. Rows wait in `folder`. Raises OddLog for logs that it does
-    not take, EnvironmentUnsuitable where the disk is full or the engine ends.
+    `logs` are csvlog, the oldest first, and `out` is the Parquet file. `check` judges what was found before anything is
+    written, and what it returns is returned. Rows wait in `folder`. `log_timezone` names the time zone of the logs,
+    None for UTC; `segment` is how many bytes of a log are paired at once, 1 MiB at most. Raises OddLog for logs that it
+    does not take, UsageError for a log that cannot be read or a zone that is unknown, EnvironmentUnsuitable where the
+    disk is full or the engine ends.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(_opened(log.path)) for log in logs]

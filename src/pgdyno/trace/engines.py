@@ -144,11 +144,11 @@ def run_engines(
 ) -> RunTally:
     """Send a tape by as many engines as there are files for records, which exist and are empty; return the sum.
 
-    `tape` is a file or a descriptor. `plan` is that of all; descriptors and shares are filled in here. `watch` is
-    called about five times a second with the sum so far, and ends the run where it returns True: an engine that does
-    not end within END_TIMEOUT_S then is killed. `pauses`, asked as often, pauses it for as long as it returns True.
-    Whatever ends this ends the engines, and they their sessions.
-    Raises EnvironmentUnsuitable where an engine ends without telling how.
+    `tape` is a file or a descriptor. `plan` is that of all; descriptors and shares are filled in here. Each engine is a
+    process of `program`, an argument list, and appends to one of `records`. `watch` is called about five times a second
+    with the sum so far, and ends the run where it returns True: an engine that does not end within END_TIMEOUT_S then
+    is killed. `pauses`, asked as often, pauses it for as long as it returns True. Whatever ends this ends the engines,
+    and they their sessions. Raises EnvironmentUnsuitable where an engine ends without telling how.
     """
     told = ToldShares([RunTally() for _ in records])
     processes: list[subprocess.Popen[bytes]] = []

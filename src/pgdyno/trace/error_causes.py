@@ -64,8 +64,9 @@ def cause_of(one: Suspect) -> Cause:
 def told_errors(suspects: Iterable[Suspect], expected: int, texts: dict[str, str], *, has_control: bool) -> Errors:
     """Return all errors by what was captured, what came, and why; those of the platform first, then by number.
 
-    `expected` counts those that the capture had too, `texts` are statements by fingerprint, and `has_control` says that
-    a second run of the old platform was compared.
+    `suspects` are kinds of answers that are not the captured ones, `expected` counts the errors that the capture had
+    too, and `texts` are statements by fingerprint, in hexadecimal digits. `has_control` says that a replay on the old
+    platform was compared, A itself or a second one.
     """
     lines = dict[tuple[str, str, str, Cause], list[Suspect]]()
     for one in suspects:

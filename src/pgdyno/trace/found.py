@@ -97,7 +97,9 @@ def meta_of(
 ) -> TraceMeta:
     """Return the facts that stand beside a trace.
 
-    `captured_level` is in per cent of the production's rate, `digest` the SHA-256 of the Parquet file.
+    `found` is what the logs came to, `log_format` is theirs (csvlog, jsonlog or stderr), and `record` what pgdyno kept
+    beside them, None for logs that it did not capture. `captured_level` is in per cent of the production's rate,
+    `digest` the SHA-256 of the Parquet file.
     """
     return TraceMeta(
         version=TRACE_VERSION,

@@ -314,7 +314,11 @@ def _in_utf8(data: bytes, kind: CsvForm | JsonForm, encodings: Mapping[str, str]
 
 
 def recoded(text: bytes, database: str, encodings: Mapping[str, str], where: str) -> bytes:
-    """Return a record of a database in UTF-8. Raises UsageError that says where it stands."""
+    """Return a record of a database in UTF-8. Raises UsageError that says where it stands.
+
+    `text` is the record as logged, in the encoding of its `database` ("" where the log does not tell it). `encodings`
+    has Python's names of encodings by database; one that is missing is UTF-8. `where` names log and line in the error.
+    """
     encoding = encodings.get(database, "utf-8")
     try:
         return text.decode(encoding).encode()

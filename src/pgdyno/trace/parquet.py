@@ -65,9 +65,11 @@ def connection(
 ) -> Iterator[Connection]:
     """Give a DuckDB in memory, which spills into `folder`. Its errors become ours: EnvironmentUnsuitable.
 
+    It has `threads` threads and `memory_mb` MB of memory; with `folder` None it does not spill and fails beyond that.
     `of` is what is on a disk that may be full: a trace or an outcome that is made, or temporary files. One that
     `keeps_memory` holds up to half of it until the end, for tables that are made again and again: asking the kernel
-    anew takes a twentieth of the time. Raises EnvironmentUnsuitable where DuckDB is not installed.
+    anew takes a twentieth of the time. Raises UsageError for a file that cannot be read as Parquet, and
+    EnvironmentUnsuitable where DuckDB is not installed.
     """
     try:
         import duckdb
@@ -192,7 +194,9 @@ def checked_source(
 ) -> Iterator[str]:
     """Give what stands for a file in the FROM of a query. Raises UsageError where it lacks a column of its type.
 
-    Those that it `may_lack` are texts, and NULL then.
+    `path` is a Parquet file that queries of `db` read, and `columns` are those that it must have. Those that it
+    `may_lack`, by name, are texts, and NULL then. `what` says in the error what the file is not, such as "trace", and
+    `hint` is the hint of that error.
     """
     with parquet_source(path) as source:
         found = {str(row[0]): str(row[1]) for row in db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
@@ -263,7 +267,8 @@ def write_rows(
 ) -> str:
     """Write rows in the given order as a private Parquet file, whole or not at all; return its SHA-256.
 
-    Beyond `memory_mb` they lie on the disk beside it until all are there.
+    `columns` gives names and types of the values in each of `rows`, in their order. Beyond `memory_mb` MB the rows lie
+    on the disk beside `path` until all are there.
     """
     with work_folder(path) as folder, connection(folder, memory_mb=memory_mb) as db:
         db.execute("SET preserve_insertion_order = true")
@@ -301,7 +306,8 @@ def read_meta(trace: Path) -> TraceMeta:
 def read_facts_file(kind: type[T], path: Path, what: str, newest: int, *, at_most: int, hint: str) -> T:
     """Return the facts in a JSON file beside rows in Parquet; `what` names the whole, such as `trace "a.parquet"`.
 
-    Raises UsageError where they are missing, damaged or of a newer version than `newest`.
+    `kind` is the dataclass that they are read as. Raises UsageError with `hint` where the file at `path` is missing,
+    damaged or longer than `at_most` bytes, and UsageError where it is of a newer version than `newest`.
     """
     noun = what.partition(" ")[0]
     try:

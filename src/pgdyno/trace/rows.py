@@ -179,9 +179,10 @@ def implied_end(end: int, starts: Sequence[int], *, are_logged: bool) -> str:
 def final_query(parts: str, begin: int, left: str, values: Mapping[str, Sequence[str]]) -> str:
     """Return the query of all rows of a trace that begins at `begin`, in microseconds since 1970.
 
-    `left` is the expression of `implied_end`.
-    `values` has all that a column holds besides NULL, where they are few: these are numbers while the rows are sorted,
-    since a sort moves each text that it holds, and what does not fit into memory goes through the disk.
+    `parts` are the Parquet files of its rows, as SQL for read_parquet. `left` is the expression of `implied_end`.
+    `values` has by column all that it holds besides NULL. Where that is FEW values at most, they are numbers while the
+    rows are sorted, since a sort moves each text that it holds, and what does not fit into memory goes through the
+    disk.
     """
     few = {name: f"[{', '.join(map(literal, each))}]" for name, each in values.items() if 0 < len(each) <= FEW}
     columns = ", ".join(

@@ -16,6 +16,10 @@ def replay_verdict(
 ) -> tuple[Word, str]:
     """Return the word on B and the sentence that says it.
 
+    `basis` says whose clocks timed the two sides, and `fidelity` whether the run counts. `share` has how many
+    transactions of B were not slower, and `difference` compares that with the A/A run, None without one. `statements`
+    and `transactions` are the judged classes of either kind.
+
     A run that does not count, or sides that cannot be compared, have no verdict. A class that is worse makes B worse,
     whatever the share of all. With an A/A run the difference of the shares decides; without one, only a passed
     requirement says something, because equal platforms have a share of about 50 %.

@@ -60,6 +60,9 @@ def assess(
 ) -> Outcome:
     """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
+    `load` is what its driver brought back, and `rows` are the samples of server and host taken meanwhile; without any,
+    what others used is unknown and disturbs nothing. `plan` is what was asked for, `bounds` what a run must hold.
+
     The measured window begins where the counts per bin and the latencies in them become steady, at the earliest after
     `bounds.min_warmup_s`. A load that settled after `plan.warmup_s` is scored by the steady rest, where that is
     `bounds.min_window_s` and LEAST_SHARE of the plan's window. A series that leaves less, or never is steady, is
@@ -246,7 +249,8 @@ def examined(outcome: Outcome, found: Examination) -> Outcome:
 def disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used_by: str) -> str | None:
     """Return why the CPU that others used spoils a run, None where it does not.
 
-    `foreign` is in per cent of one core, `steal` of all CPUs; `used_by` names the processes, "" where unknown.
+    `foreign` is in per cent of one core, `steal` of all CPUs, either None where it is not known; `bounds` has the
+    limits of both. `used_by` names the processes, "" where unknown.
     """
     if foreign is not None and foreign > bounds.foreign_cpu_pct:
         by = f": {used_by}" if used_by else ""

@@ -39,7 +39,9 @@ def _load(plan: LoadPlan, workload: Workload) -> object:
 def ending(breach: Breach, *, is_baseline: bool, trips: int, most: int) -> GuardTripped | None:
     """Return what ends the study after a breach; None where only the configuration is rejected.
 
-    `trips` is how many there were, this one included, of the `most` that the user allows.
+    A `breach` that the environment is to blame for always ends it, and so does one in a trial of the baseline
+    (`is_baseline`). `trips` is how many there were, this one included; the study ends when they reach `most`, the
+    user's limit.
     """
     if breach.kind is GuardKind.ENVIRONMENT:
         return tripped(breach, "No configuration is to blame, so no other would do better.")

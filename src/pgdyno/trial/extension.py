@@ -26,8 +26,10 @@ CLOSING_S = 1.0
 def reserve_s(plan: LoadPlan, *, left_s: float | None, repeats_extended: bool, beside_others: bool) -> float:
     """Return how many seconds a load may be extended by.
 
-    `left_s` is what a time budget leaves for this load, None without one. A run that repeats an extended one has none:
-    a load that never settles shall not cost twice as much as before. Nor has one that is used beside others as it is.
+    `plan` is the load's, of whose duration the reserve is a share. `left_s` is how many seconds a time budget leaves
+    for this load, planned time included, None without a budget. A run that repeats an extended one (`repeats_extended`)
+    has no reserve: a load that never settles shall not cost twice as much as before. Nor has one that is used beside
+    others as it is (`beside_others`), nor one under a rate at which a client sleeps for longer than MOST_WAIT_S.
     """
     waits_s = 0.0 if plan.rate is None else plan.connections / plan.rate
     if repeats_extended or beside_others or waits_s > MOST_WAIT_S:

@@ -51,7 +51,8 @@ def judge(
 ) -> dict[str, GuardStatus]:
     """Return how every guard stands now, given how it stood after the tick before, with the same plan.
 
-    `table` holds the guards.
+    `readings` has one for each guard that was read, and `plan` the user's limits. `before` is what came of the tick
+    before, by the guard's name, None for the first tick. `table` holds the guards by name.
     """
     return {
         one.name: _stand(table[one.name], one, plan, None if before is None else before.get(one.name))

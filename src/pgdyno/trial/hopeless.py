@@ -83,7 +83,9 @@ def poor_outcome(
 ) -> Outcome:
     """Return the outcome of a load that was ended: its rate and CPU, no latencies, as its log lacks the last block.
 
-    Disturbed by others it is like any other run, and repeated; `beside_others` and `used_by` are those of `assess`.
+    `rates` has its rates by the second and when they began and ended. CPU is taken from the samples `rows` between
+    these. Above the CPU limits of `bounds` it is disturbed by others like any other run, and repeated; `beside_others`
+    and `used_by` are those of `assess`.
     """
     begin, end = rates.began_at, rates.ended_at
     foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)

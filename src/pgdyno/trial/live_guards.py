@@ -128,7 +128,9 @@ class LiveGuards:
     ) -> Breach | None:
         """Hear how many sessions are at work and wait for locks, and when statements began, `at` the server's clock.
 
-        Return the breach that it is, if it is one.
+        `t` is now by the caller's clock and `at` by the server's, in seconds. Of the `active` sessions `blocked` wait
+        for a lock. `begun` says when statements that still run began, by the server's clock; it is empty where there
+        are none. Return the breach that it is, if it is one.
         """
         self._active.append((t, active))
         cores = self.load.cores or UNKNOWN_CORES

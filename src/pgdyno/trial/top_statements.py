@@ -48,6 +48,9 @@ def top_statement_plans(
 ) -> list[PlanRecord]:
     """Return the generic plans of the run's top statements beyond those that are known; errors as `others_plans`.
 
+    `rows` are the samples of the run, those of pg_stat_statements among them, and `known` the plans that it has
+    already. `dbname` is the load's database on `postgres`.
+
     Whoever runs statements in that database has them here: the load's own role plans none that would run their code.
     A text that was cut cannot be planned and is unknown.
     """

@@ -28,8 +28,8 @@ def reload(
     A postmaster handles the signal some time after it was sent, so its `pg_conf_load_time` is watched. Raises
     RestartError when it does not move, which is so for files that the server cannot read at all.
 
-    `control` sends the signal where a connection may not, None for `pg_reload_conf()`; `timeout_s` is how many seconds
-    it has, counted by the lengths given to `sleep`.
+    `postgres` opens the sessions that look. `control` sends the signal where a connection may not, None for
+    `pg_reload_conf()`; `timeout_s` is how many seconds it has, counted by the lengths given to `sleep`.
     """
     before = _loaded_at(postgres)
     if control is None:

@@ -97,10 +97,12 @@ class Session:
     ) -> Session:
         """Write the undo bundle, start the watchdog and open a session; the server is not changed yet.
 
-        `kernel` names the Linux knobs that configurations of this session may hold.
-        `watch` holds the watchdog's deadlines; None is for tests of what lies below it. Raises ConnectError when the
-        server does not answer, and EnvironmentUnsuitable when it may not be changed (see baseline.py), when a session
-        on it is still open, or when the bundle cannot be written or the watchdog not be started.
+        The bundle of `target` is made in `undo_root` and notes the id `study`. `kernel` names the Linux knobs that
+        configurations of this session may hold. `watch` holds the watchdog's deadlines; None is for tests of what lies
+        below it. For the way back on a full disk, `reserve_bytes` are set aside in the bundle and `data_reserve_bytes`
+        in a local data directory. `clock` and `sleep` are in seconds. Raises ConnectError when the server does not
+        answer, and EnvironmentUnsuitable when it may not be changed (see baseline.py), when a session on it is still
+        open, or when the bundle cannot be written or the watchdog not be started.
         """
         opening = Opening.make(target, study=study, undo_root=undo_root, kernel=kernel, reserve_bytes=reserve_bytes)
         undo, held = opening.bundle, opening.held

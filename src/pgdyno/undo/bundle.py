@@ -83,8 +83,10 @@ class UndoBundle:
     ) -> UndoBundle:
         """Write a bundle durably; `contents` are the bytes of `manifest.images`, in order.
 
-        It appears under its name only when it is whole. Raises EnvironmentUnsuitable when it cannot be written;
-        nothing is left behind then.
+        It becomes a folder in `undo_root`, named by the id in `manifest`. `settings`, by name, and `process` are the
+        server's as it was found, `process` None where it is not kept. `reserve_bytes` of disk are set aside in it for
+        the way back. It appears under its name only when it is whole. Raises EnvironmentUnsuitable when it cannot be
+        written; nothing is left behind then.
         """
         draft, final = undo_root / f"{_DRAFT}{manifest.id}", undo_root / manifest.id
         try:

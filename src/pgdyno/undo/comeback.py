@@ -64,9 +64,12 @@ def bring_back(
 ) -> Comeback:
     """Reload the server, or start it again where it is down or holds what only a restart ends.
 
-    The files of `bundle` are in place, `kernel` names the Linux knobs that were put back. What somebody else changed
-    is no reason for a restart, and neither is what a restart on the old files has not ended. Raises RollbackError when
-    the server cannot be started, or does not read its files and we cannot restart it.
+    The files of `bundle` are in place, `kernel` names the Linux knobs that were put back. `journal` tells what the
+    session and earlier attempts did, and takes what is done here. `postgres` opens sessions where they can be had,
+    `control` starts and restarts the server, None where pgdyno was not told how. `route` compares the settings with
+    those of before. `sleep` takes seconds. What somebody else changed is no reason for a restart, and neither is what a
+    restart on the old files has not ended. Raises RollbackError when the server cannot be started, or does not read its
+    files and we cannot restart it.
     """
     server = _Server(bundle, journal, postgres, control, route, sleep)
     if server.is_down_by_person():

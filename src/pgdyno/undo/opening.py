@@ -43,7 +43,8 @@ class Opening:
     def make(cls, target: Target, *, study: str, undo_root: Path, kernel: Sequence[str], reserve_bytes: int) -> Opening:
         """Look at the server, take its lock and write the undo bundle. Errors as `Session.begin`.
 
-        `kernel` are the Linux knobs whose values are kept, `reserve_bytes` the room that is set aside for the way back.
+        The bundle of `target` is made in `undo_root`, the folder of all bundles, and notes `study`, an id. `kernel` are
+        the Linux knobs whose values are kept, `reserve_bytes` the room that is set aside in it for the way back.
         """
         with bundle.locked(undo_root), contextlib.ExitStack() as unlocking:
             found = baseline.take_baseline(target)

@@ -40,8 +40,10 @@ def wants_restart(difference: SettingDifference, written: Written, waiting: Set[
 def is_ours(difference: SettingDifference, written: Written, as_found: Set[str], waiting: Set[str]) -> bool:
     """Return True for a difference that nobody else can have made, so that it is damage.
 
-    `as_found` are the files that are what they were: a setting that the session touched, and that comes neither from
-    nor out of any other place, is not as it was for a reason that nobody knows.
+    `difference` has a setting before the session and now, `written` is what the session can have set. `as_found` are
+    the files, as the server spells them, that are what they were: a setting that the session touched, and that neither
+    came nor comes from any other place, is not as it was for a reason that nobody knows. `waiting` names settings that
+    wait for a restart because of a line of somebody else.
     """
     before, after = difference.before, difference.after
     if is_line_only(difference) or before is None or after is None or not written.may_have_set(difference.name):

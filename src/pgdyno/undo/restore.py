@@ -97,8 +97,10 @@ def restore(
 
     The bundle is closed when all that is ours is undone; else it stays open, `damage` and `settings_differences` say
     why, and a later call tries again. What others changed stays, is told in `notes`, and costs no outage (ours.py); a
-    server that a person has shut down is left down (stopped.py). `by` is kept in the journal. `kept` says that a change
-    that was kept is meant too (see kept_change.py). Raises RollbackError when the files or the server could not be
+    server that a person has shut down is left down (stopped.py). `postgres` opens sessions on the server, `control`
+    starts and restarts it, None where pgdyno was not told how, and `route` takes back the settings of the session of
+    `bundle`. `by` says in the journal who restored. `kept` says that a change that was kept is meant too (see
+    kept_change.py). `clock` and `sleep` are in seconds. Raises RollbackError when the files or the server could not be
     brought back at all, and UsageError when another process still restores the same bundle after `wait_s`.
     """
     with deferred_signals(), bundle.alone(wait_s, sleep), one_session.restoring(bundle, postgres):

@@ -167,8 +167,10 @@ def rollback(
     """Put a server back after its session was killed, whether the server is up, down or refuses sessions.
 
     Does nothing when it was put back before; `kept` says that a change that was kept is to be put back too. How to
-    reach and start the server comes from the bundle, unless given.
-    Raises UsageError while the session's process is alive, and as `restore.restore`.
+    reach and start the server comes from the `bundle`, unless `postgres` and `control` are given; `runner` runs the
+    programs of a control from the bundle, None to run them on this host. `by` says in the journal who restored. `clock`
+    and `sleep` are those of `restore`. Raises UsageError while the session's process is alive, and as
+    `restore.restore`.
     """
     owner = bundle.manifest.owner
     if not bundle.is_closed() and owner != ProcessIdentity.own() and owner.is_alive():

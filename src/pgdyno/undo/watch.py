@@ -64,7 +64,8 @@ class Watch:
     ) -> Watch:
         """Start the watchdog and wait until both stand. Raises EnvironmentUnsuitable with their own words if not.
 
-        `secrets` are those of `Postgres.secrets`, which it is told through a pipe.
+        They watch the session of `bundle`, in which they find their `deadlines`. `secrets` are those of
+        `Postgres.secrets`, which they are told through a pipe; None for none. `sleep` takes seconds.
         """
         watch_record.write_deadlines(bundle.directory, deadlines)
         watch = cls(bundle, Heart(bundle.directory), [], secrets or {})

@@ -87,7 +87,11 @@ class Entry:
 
 
 def sign_in(folder: Path, role: WatchdogRole, process: ProcessIdentity, obstacle: PgdynoError | None = None) -> None:
-    """Say who plays this role now, and with what obstacle."""
+    """Say who plays this role now, and with what obstacle.
+
+    `folder` is the undo bundle's, and `process` is who plays the `role`. `obstacle` is what would keep it from
+    restoring, None when it proved that it can. A file that cannot be written is no error.
+    """
     path, staged = _path(folder, role), _path(folder, role).with_suffix(f".{role}-new")
     why = None if obstacle is None else (obstacle.message, obstacle.detail, obstacle.hint)
     with contextlib.suppress(OSError):  # a full disk: the other cannot see us, and starts another one; that is safe

@@ -238,7 +238,9 @@ def access_of(
 ) -> Access:
     """Return who is let in at this address.
 
-    Raises UsageError where others could reach it without a token, or listen to an operator.
+    Requests may name `bind`, where the server listens, localhost, a host name of `allowed`, or any bare address.
+    Readers need the `token`; None asks for none. `secure` says that TLS is used. `operators` may act; with None nobody
+    can. Raises UsageError where others could reach it without a token, or listen to an operator.
     """
     if operators is not None and not secure and not is_loopback(bind):
         raise UsageError(

@@ -79,7 +79,9 @@ def alerts_of(
 ) -> list[Alert]:
     """Return what has to be looked at, the worst first; `now` is seconds since the epoch, `counts` trials by state.
 
-    `ends` has how the studies that failed ended, where their last trial tells it.
+    `cards` are the studies under way and those that fell silent. Of `studies` and `jobs`, the store's list and queue,
+    only what ended in the last RECENT_S counts. `counts` is keyed by the study's id, then by the state's word. `ends`
+    says how failed studies ended, by the study's id; None where that is not known.
     """
     found = []
     for card in cards:

@@ -271,8 +271,9 @@ def make_app(
 ) -> ASGIApp:
     """Return the application.
 
-    `event_s` is the time between two events to a page that is open; events end when `is_ending`. `is_over` as in
-    `OverviewReader`.
+    It shows `store` to those whom `access` lets in. `event_s` is the time in seconds between two events to a page that
+    is open; events end when `is_ending`. `limits` bounds how many pages may be open, None for the defaults. `is_over`
+    as in `OverviewReader`.
     """
     dashboard, seats = Dashboard(store, is_over), Seats(limits or ConnectionLimits())
     door = access.door

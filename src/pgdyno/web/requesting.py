@@ -28,7 +28,10 @@ def record_request(
 ) -> OperatorRequest:
     """Record what an operator's form asks of a study, and return it. Changes nothing else.
 
-    Raises UsageError for a form that says no action, no study or no reason, and StoreError as the store does.
+    `form` has the fields of the page's form by name. `who` is the name of the operator that sent it, one of
+    `operators`, whose token signs the request. The request is put into `store`; `clock` gives its time, in seconds
+    since the epoch. Raises UsageError for a form that says no action, no study, no reason or, for an edit, no settings,
+    and StoreError as the store does.
     """
     try:
         action = OperatorAction(form.get("action", ""))

@@ -55,7 +55,9 @@ def run_server(
 ) -> None:
     """Serve on the socket until SIGINT or SIGTERM; call `ready` when requests are answered, `ending` at the signal.
 
-    With a certificate by TLS. Raises EnvironmentUnsuitable when certificate or key cannot be used.
+    `app` answers what comes to `listener`, a listening socket. `certificate` and `key` are PEM files for TLS, None for
+    plain HTTP. `limits` bounds how many may be connected and how long they may keep us waiting, None for the defaults.
+    Raises EnvironmentUnsuitable when certificate or key cannot be used.
     """
     crowd = Crowd(limits or ConnectionLimits())
     protocol = guarded(crowd)

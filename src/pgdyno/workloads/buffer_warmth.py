@@ -65,7 +65,8 @@ def warm_buffers(
     0 without a reason where the data do not fit into the server's memory, or that is not known: they would come from
     the disk each time. A server that refuses ends nothing. Raises ConnectError.
 
-    `facts` give the memory of the host in bytes, `timer` seconds: reading ends after MOST_S of them.
+    `dbname` is the load's database on `target`. `facts` give the memory of the host in bytes, `timer` seconds: reading
+    ends after MOST_S of them.
     """
     postgres = target.postgres
     if look_into(postgres, dbname).state is not DatabaseState.COMPLETE:

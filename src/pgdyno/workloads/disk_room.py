@@ -52,7 +52,11 @@ def require_here(folder: Path, what: str, hint: str) -> int:
 
 
 def require_disk(who: str, size: float, facts: Facts, hint: str) -> None:
-    """Raise EnvironmentUnsuitable where `size` bytes of data and their clone have no room; an unknown disk has."""
+    """Raise EnvironmentUnsuitable where `size` bytes of data and their clone have no room; an unknown disk has.
+
+    `who` names in the error what needs the room, such as "workload tpcc", and `hint` says how to need less. `facts` has
+    the free bytes of the disk with the server's data.
+    """
     free = facts.host.data_disk_free_bytes
     if not isinstance(free, Unknown) and ROOM * size > free:
         raise EnvironmentUnsuitable(

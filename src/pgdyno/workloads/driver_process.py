@@ -52,9 +52,11 @@ class DriverProcess:
     ) -> DriverProcess:
         """Start the program in the directory, detached from the terminal; with a `gate` it begins when that opens.
 
-        `environment` adds to what of this process's own a program of this `kind` is given. With an `account` the
-        program runs with its rights: it enters the directory first, so that nobody else need be able to reach it, and
-        `argv` names files there without a path.
+        `argv` is its argument list, `directory` its working directory. Its output goes to the files `stdout` and
+        `stderr`, which are made anew, and it inherits the descriptors `fds`. `environment` adds to what of this
+        process's own a program of this `kind` is given. With an `account` (None: our own) the program runs with its
+        rights: it enters the directory first, so that nobody else need be able to reach it, and `argv` names files
+        there without a path.
         """
         switched = account if gate is None else None  # at a gate, whoever waits joins its cgroups as root first
         own: dict[str, str] = {}
@@ -109,8 +111,8 @@ class DriverProcess:
     ) -> int | None:
         """Wait for the end at most `timeout_s` seconds. Return the exit code, None when it still runs.
 
-        Wakes at the end itself where the kernel tells it (pidfd_open(2), Linux 5.3), else looks 50 times a second; and
-        as soon as descriptor `alarm` can be read.
+        Wakes at the end itself where the kernel tells it (pidfd_open(2), Linux 5.3), else looks 50 times a second, by
+        `clock` and `sleep`, both in seconds; and as soon as descriptor `alarm` can be read, None for none.
         """
         if self.poll() is not None:
             return self.exit_code

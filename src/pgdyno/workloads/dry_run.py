@@ -20,12 +20,20 @@ FOLDER, DATABASE = Path("RUN"), "LOAD"
 
 
 def pgbench_argv(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench) -> list[str]:
-    """Return pgbench's argument list for one load generator. Raises UsageError as making the workload does."""
+    """Return pgbench's argument list for one load generator. Raises UsageError as making the workload does.
+
+    `name` and `parameters` are the workload's, as `make_workload` takes them. `plan` says how it is driven, by the
+    program `pgbench`, whose version decides on the options. Raises, too, what `RunCommand.argv` raises.
+    """
     return _argv(make_workload(name, parameters), plan, pgbench)
 
 
 def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench) -> Iterator[str]:
-    """Yield what a run of this load would be: comments, and the command line. Errors as `pgbench_argv`."""
+    """Yield what a run of this load would be: comments, and the command line. Errors as `pgbench_argv`.
+
+    It takes `name`, `parameters`, `plan` and `pgbench` as that does. A load that pgbench does not drive has no command
+    line.
+    """
     workload = make_workload(name, parameters)
     if workload.loop is not None:
         check_loop_plan(plan)

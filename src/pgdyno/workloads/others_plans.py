@@ -29,10 +29,11 @@ def others_plans(
 ) -> list[PlanRecord]:
     """Return the generic plan of each statement, texts by the name that it is recorded under, under these settings.
 
-    `roles` are those that ran them, by the same names: a superuser plans as them, and as nobody else where anybody but
-    superusers may make code. One that cannot be had, or whose planning would run code of a user, has the shape
-    `unknown` and says why. Nothing is executed; a setting that this role may not set leaves all of them unknown. Never
-    raises for what the server does.
+    `statements` are those texts, planned in the database `dbname` of `postgres`. `settings` are set for the session,
+    values by name, None for none. `roles` are the OIDs of those that ran them, by the same names: a superuser plans as
+    them, and as nobody else where anybody but superusers may make code. One that cannot be had, or whose planning would
+    run code of a user, has the shape `unknown` and says why. Nothing is executed; a setting that this role may not set
+    leaves all of them unknown. Never raises for what the server does.
     """
     if not statements:
         return []

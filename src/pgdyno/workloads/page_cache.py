@@ -56,11 +56,12 @@ class Stretch:
 def read_in(workload: Workload, target: Target, facts: Facts, *, policy: str, progress: Progress) -> int:
     """Read tables and indexes of the load's database in their order on disk; return the bytes that were read.
 
-    0 where nothing is read: the database is cloned for each run (`policy` of the reset) and in memory by that, the
-    data do not fit, or the server's memory is not known. The server reads them itself, by pg_read_binary_file (a
-    superuser, or EXECUTE on it in that database), so that a memory cgroup of the server counts them; shared_buffers
-    and the statistics of reads stay as they are. A server that refuses ends nothing: the load runs all the same, and
-    `progress` hears why its first runs may be cold. Raises ConnectError.
+    The database is the one that an earlier study with `workload` left on `target`; `facts` has the server's memory in
+    bytes. 0 where nothing is read: the database is cloned for each run (by `policy`, which is `LoadPlan.reset`) and in
+    memory by that, the data do not fit, or the server's memory is not known. The server reads them itself, by
+    pg_read_binary_file (a superuser, or EXECUTE on it in that database), so that a memory cgroup of the server counts
+    them; shared_buffers and the statistics of reads stay as they are. A server that refuses ends nothing: the load runs
+    all the same, and `progress` hears why its first runs may be cold. Raises ConnectError.
     """
     name = workload.kept_database(target, policy) if isinstance(workload, PgbenchWorkload) else None
     if name is None:

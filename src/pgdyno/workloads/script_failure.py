@@ -110,7 +110,10 @@ def script_error(
 ) -> ScriptError | None:
     """Return the error of a script that pgbench gave up on; None where it was not the script's own.
 
-    Opens a session in `dbname` and prepares the statement there; nothing of it is run.
+    `stderr` is what pgbench wrote, and `scripts` are those that it ran, in the order of its command line. `protocol` is
+    that of the plan: a statement may fail under it that the simple one would take.
+
+    Opens a session of `postgres` in `dbname` and prepares the statement there; nothing of it is run.
     """
     if syntax := _SYNTAX.search(stderr):
         return ScriptError(f'script "{syntax[1]}", line {syntax[2]}: {syntax[3].strip()}', hint="Fix the script.")

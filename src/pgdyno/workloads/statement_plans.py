@@ -66,7 +66,9 @@ def planned(
 ) -> PlanRecord:
     """Return the plan of one statement, recorded by its text or this name; `number` is its own in the session.
 
-    `ask` sends what asks for it. Raises psycopg.Error only where the session is lost.
+    `connection` is that session, with plan_cache_mode = force_generic_plan, which servers before 16 need. `statement`
+    has $1, $2 ... for its parameters, and with `name` None it is recorded by its text. `ask` sends what asks for the
+    plan. Raises psycopg.Error only where the session is lost.
     """
     count, name = parameters_of(statement), label(statement) if name is None else name
 
@@ -128,8 +130,9 @@ class PlanProbe:
 def capture_plan(postgres: Postgres, dbname: str, probe: PlanProbe, *, protocol: str) -> str:
     """Return the plan as text, its first line the probe's name and a colon. Nothing is executed, only planned.
 
-    Under the prepared protocol it is the plan of the sixth execution, which the load's sessions settle on; else that
-    of a single one. Raises as `Postgres.fetch`.
+    The statement of `probe` is planned in the database `dbname` of `postgres`, as by the `protocol` of the load,
+    simple, extended or prepared, unless the probe names one. Under the prepared protocol it is the plan of the sixth
+    execution, which the load's sessions settle on; else that of a single one. Raises as `Postgres.fetch`.
     """
     types = sql.SQL(", ").join([sql.SQL("bigint")] * len(probe.arguments))
     prepare = sql.SQL("PREPARE pgdyno_plan ({}) AS {}").format(types, probe.statement)

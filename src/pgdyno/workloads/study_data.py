@@ -127,7 +127,8 @@ def drop_left(target: Target, use: DatabaseUse, database: OwnDatabase) -> str | 
 def make_ready(workload: Workload, target: Target, facts: Facts, *, policy: str, progress: Progress) -> None:
     """Prepare a workload whose runs are reset by `policy`, so that the first of them is like every other.
 
-    Side effects on the server: those of `Workload.prepare`, and reads of files by `read_in`. Raises
+    The data of `workload` are made on `target`, whose free disk and memory, in bytes, are in `facts`; `progress` hears
+    how far they are. Side effects on the server: those of `Workload.prepare`, and reads of files by `read_in`. Raises
     EnvironmentUnsuitable where the disk has no room for the data, and what `Workload.prepare` raises.
     """
     require_room(workload, target, facts)

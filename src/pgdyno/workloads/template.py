@@ -39,6 +39,9 @@ def make_template(
 ) -> None:
     """Make the template if it is not there: create or copy `origin`, `load`, vacuum, analyse, checkpoint, mark.
 
+    `name` is the template's database on `postgres`; where `origin` is None, it is empty until `load` fills it.
+    `workload` is the name in its mark and in the sentences that `progress` takes.
+
     VACUUM freezes, so that no leftover of the load (hint bits, freezing) becomes the work of a measured window. Tables
     that `load` leaves `analysed` are not analysed again: of 4 warehouses that took a ninth of the whole load (18.6).
     Side effects on the server: CREATE DATABASE, writes in that database, VACUUM (FREEZE, ANALYZE), CHECKPOINT. Errors

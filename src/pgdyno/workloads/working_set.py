@@ -45,7 +45,11 @@ class SizedClass:
 
 
 def chosen(name: str, whole: int, of: str, *, filler: int) -> SizedClass:
-    """Return the working set of a class on a server where `of` is `whole` bytes. Raise UsageError on an unknown one."""
+    """Return the working set of a class on a server where `of` is `whole` bytes. Raise UsageError on an unknown one.
+
+    `name` is one of CLASSES, which has its share of `whole`, and `filler` is the bytes of filler in a row. More rows
+    than MOST_ROWS are an error as well.
+    """
     share = CLASSES.get(name)
     if share is None:
         raise _unknown(name)
@@ -85,7 +89,11 @@ def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Valu
 
 
 def measured_by(name: str, facts: Facts, *, memory: str, filler: int) -> SizedClass:
-    """Return what a class comes to on a server. Raise UsageError where its memory is not known or rows are too many."""
+    """Return what a class comes to on a server. Raise UsageError where its memory is not known or rows are too many.
+
+    `name` is one of CLASSES, `filler` is the bytes of filler in a row. `memory` is a size such as "64GB" to take a
+    share of, empty for that of the server by `facts`; a class of shared_buffers goes by the setting in them.
+    """
     whole, of = _shared_buffers(facts) if name == OF_SHARED_BUFFERS else _memory(memory, facts)
     return chosen(name, whole, of, filler=filler)
 

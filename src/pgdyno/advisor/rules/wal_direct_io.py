@@ -21,7 +21,8 @@ def wal_is_direct(major: int, method: str, level: str, io_direct: str = "") -> b
     """Return whether the server opens its log with O_DIRECT. Measured on 13 to 18 from the flags of the open segment.
 
     Up to 15 the open_ methods do, when no standby or archive needs the log; from 16 only debug_io_direct does, with
-    every method.
+    every method. `major` is the server's version; `method`, `level` and `io_direct` are the texts of wal_sync_method,
+    wal_level and debug_io_direct, the last empty where the server has no such setting.
     """
     if major >= 16:
         return "wal" in [word.strip() for word in io_direct.split(",")]

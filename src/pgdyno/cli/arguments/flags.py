@@ -136,7 +136,11 @@ def least_and_most(name: str, pair: tuple[int, int]) -> tuple[int, int]:
 
 
 def two_sides(word: str, what: str, form: str, example: str) -> tuple[str, str]:
-    """Return what is left and right of the `=`; UsageError that names `what` and the `form` when one is missing."""
+    """Return what is left and right of the `=`; UsageError that names `what` and the `form` when one is missing.
+
+    `word` is what was typed for `what`, a flag or a noun. `form` is its pattern, such as KNOB=VALUE; `example` is what
+    the hint says to write.
+    """
     left, _, right = (side.strip() for side in word.partition("="))
     if not left or not right:
         raise UsageError(f'{what} "{word}" is not {form}', hint=f"Write it as {example}.")

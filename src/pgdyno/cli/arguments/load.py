@@ -67,7 +67,13 @@ class LoadFlags(Flags):
 def workload_parameters(
     workload: str | None, params: Sequence[str], scripts: Sequence[str] = (), init: Path | None = None
 ) -> dict[str, str | int | float | bool]:
-    """Read -D NAME=VALUE, --script and --init into the workload's parameters; a matrix has None for the workload."""
+    """Read -D NAME=VALUE, --script and --init into the workload's parameters; a matrix has None for the workload.
+
+    `params` are the words of -D: each wins over an earlier one of its name and over the plan file. `scripts` are
+    FILE[@WEIGHT], joined by commas in the result, and `init` is a file of SQL; both get absolute paths there, and both
+    are left out where none was given. Raises UsageError for a word without a name or `=`, and for files that the
+    workload does not take.
+    """
     from pgdyno.cli.arguments.planned import planned_parameters
     from pgdyno.errors import UsageError
 

@@ -123,7 +123,10 @@ def conduct(
 ) -> StudyResult:
     """Run an experiment, or go on with `resumed`, print its result and return it.
 
-    Of a resumed one a new --restarts bounds the restarts, but whether they are made only where a knob needs one stays.
+    `body` is what the study does in its session and returns its result. `flags` name the server and say how it is
+    treated and what is printed; for a new study they have the load, too. The study is kept in `store`; `progress` shows
+    how it goes. Of a resumed one a new --restarts bounds the restarts, but whether they are made only where a knob
+    needs one stays.
     """
     from pgdyno.studies.session.study_session import linux_knobs
 

@@ -54,11 +54,12 @@ class Asker:
     reads: bool = True
 
     def ask(self, question: str, stop_file: str, hands: LiveHands | None = None, *, is_told: bool = False) -> str:
-        """Return the line without its end; empty for silence, at the end of the input, and when the stop file appears.
+        """Return the line, stripped; empty for silence, at the end of the input, and when the stop file appears.
 
-        It ends, too, when `hands` have an answer from the dashboard; where they may have one, a terminal that goes away
-        is not waited for any more and the dashboard is. Ctrl-C ends the study. One that is asked again after an edit
-        `is_told` already: who types there is not called.
+        `question` is printed to stderr; `stop_file` is the path of that file, empty for none. The wait ends, too, when
+        `hands` have an answer from the dashboard; where they may have one, a terminal that goes away is not waited for
+        any more and the dashboard is. Ctrl-C ends the study. One that is asked again after an edit `is_told` already:
+        who types there is not called.
         """
         if self.reads:
             _forget_typed()

@@ -136,8 +136,9 @@ def plan_lines(
 ) -> list[str]:
     """Return what would be run, how it is undone and what is out of reach meanwhile.
 
-    `builds` has the version of PostgreSQL by platform, `record` what an earlier run did, `reports` the folder of the
-    report; `keep` leaves sandboxes and folder there at the end.
+    `plan` has platforms, steps and planned times, `places` the folder of the run and its sandboxes. `builds` has the
+    version of PostgreSQL by platform, `record` what an earlier run did, None where there was none; `reports` is the
+    folder of the report. `keep` leaves sandboxes and folder there at the end.
     """
     from pgdyno.studies.project.run_steps import run_steps
     from pgdyno.units import seconds_text
@@ -165,7 +166,9 @@ def plan_lines(
 def write_reports(known: Known, store: Store, record: ProjectRunRecord, reports: Path, progress: Progress) -> None:
     """Write the report of what is `known` of a plan into the folder `reports`, with the page of each study beside.
 
-    It is there as HTML, Markdown and, where there is a browser, PDF. A whole one that says the same stays.
+    It is there as HTML, Markdown and, where there is a browser, PDF. A whole one that says the same stays. `record`
+    names the studies that the steps left, which are read from `store`. `progress` is told where the report is, and why
+    it has no PDF.
     """
     from pgdyno.outputs import checked_place, ensure_folder, write_output
     from pgdyno.report.drawing import markdown

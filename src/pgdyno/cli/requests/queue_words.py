@@ -125,7 +125,8 @@ def target_of(job: Job) -> TargetRequest:
 def service_text(argv: Sequence[str], *, user: str, home: str | None, stop_s: float) -> str:
     """Return the service: one window, ended by SIGTERM with enough time, `stop_s`, to put a server back.
 
-    `home` is PGDYNO_HOME for its runs, None where it is not set.
+    `argv` is the command of the runner, quoted here, `user` the account that it runs as; `stop_s` is in seconds. `home`
+    is PGDYNO_HOME for its runs, None where it is not set.
     """
     environment = 'Environment="PGDYNO_HOME={}"\n'.format(home.replace("%", "%%")) if home else ""
     command = " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in argv)

@@ -46,7 +46,8 @@ def run_plan(flags: ExperimentFlags, store: Store, progress: Progress) -> int:
 def resume_plan(flags: ExperimentFlags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted staircase, `study`. Returns the exit code.
 
-    Its own options hold; of `flags` only what people confirm is new.
+    Its own options hold; from `flags` come only the confirmed steps and what `conduct` takes for a resumed study. The
+    study is kept in `store`; `progress` shows how it goes.
     """
     from pgdyno.studies.staircase.options import StaircaseOptions
 

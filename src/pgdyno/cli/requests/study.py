@@ -38,7 +38,9 @@ def run_study(
 ) -> R:
     """Run `body` in an open session, keep its result, restore the server and write the report.
 
-    Raises RollbackError when the server could not be put back whole; the result was kept before.
+    `request` says which study is opened on which server. The study is kept in `store`; `progress` shows how it goes.
+    `report` is the HTML file to write, None for none. Raises RollbackError when the server could not be put back whole;
+    the result was kept before.
     """
     from pgdyno.studies.session.outages import outage_record, outage_sentence
     from pgdyno.studies.session.study_session import open_study
@@ -58,7 +60,11 @@ def run_study(
 
 
 def write_report(store: Store, result: StudyResult, report: Path | None, progress: Progress) -> None:
-    """Write the HTML report of a study where one was asked for."""
+    """Write the HTML report of a study where one was asked for.
+
+    `result` names the study, which is read from `store`. `report` is the file, None where none was asked for;
+    `progress` is told where it is.
+    """
     if report is not None:
         from pgdyno.report.drawing.html import write_html
         from pgdyno.studies.reports import build_report
@@ -80,7 +86,9 @@ def told_json(store: Store, result: StudyResult) -> Mapping[str, object]:
 def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: str, *, ask: bool) -> None:
     """Say what will happen to a server that is not a sandbox, how it is undone and what it costs; then ask.
 
-    Raises UsageError where there is no terminal to ask, click's Abort on a no.
+    `target` is that server and `workload` what is run on it. `plan` says what will be done, `outage` how often and how
+    long the server will be away, each in words. Without `ask` nobody is asked. Raises UsageError where there is no
+    terminal to ask, click's Abort on a no.
     """
     if target.disposable:
         return
@@ -149,6 +157,7 @@ def print_result(store: Store, result: StudyResult, as_json: bool) -> None:
 def result_of(store: Store, study_id: str, kind: type[R], has: str, made_by: str) -> R:
     """Return the result of a study; `has` is what only such a study has, `made_by` the verbs that make one.
 
+    `study_id` names it in `store`: an id, a prefix that no other has, or `last`. `kind` is the type of its result.
     Raises StoreError where there is no such study, UsageError where its result is of another kind.
     """
     study = store.study(study_id)

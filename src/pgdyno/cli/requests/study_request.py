@@ -93,7 +93,9 @@ def new_request(
 ) -> StudyRequest:
     """Build the request of a new study; `target` stands for that of the flags.
 
-    What a resumed study needs (target, bounds, safety) is kept among its options, beside its kind's own.
+    `kind` and `name` are those that it has in the store, and `load` is what is run. `flags` give bounds and safety, and
+    the server where `target` is None. What a resumed study needs (target, bounds, safety) is kept among its options,
+    beside its kind's own in `options`.
     """
     from pgdyno.studies.session.study_session import StudyRequest
 
@@ -229,6 +231,7 @@ def carry_out(
 ) -> StudyResult:
     """Run the study, write its report where one was asked for, print its result and return it.
 
+    `request` says what study is opened, on which server; it is kept in `store`, and `progress` shows how it goes.
     `body` is what the study does within its session; `flags` say where the report goes and whether JSON is printed.
     """
     from pgdyno.cli.requests.study import print_result, run_study

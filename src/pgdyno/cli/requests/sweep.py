@@ -28,7 +28,11 @@ def run_sweep_study(flags: ExperimentFlags, store: Store, progress: Progress) ->
 
 
 def resume_sweep(flags: ExperimentFlags, store: Store, progress: Progress, study: Study) -> int:
-    """Go on with an interrupted sweep or factorial, `study`: its own options hold. Returns the exit code."""
+    """Go on with an interrupted sweep or factorial, `study`: its own options hold. Returns the exit code.
+
+    From `flags` comes only what `conduct` takes for a resumed study. The study is kept in `store`; `progress` shows how
+    it goes.
+    """
     from pgdyno.studies.sweep.run import SweepOptions
 
     return _sweep(kept_options(SweepOptions, study, OPTION), flags, store, progress, study)

@@ -87,7 +87,11 @@ def terminal_width() -> int | None:
 def column_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), width: int | None = None
 ) -> Iterator[str]:
-    """Yield the lines of the list, not longer than `width`: the widest column gives way, or each row is a paragraph."""
+    """Yield the lines of the list, not longer than `width`: the widest column gives way, or each row is a paragraph.
+
+    `columns` are their names, each of the `rows` has a cell for every one of them, and `right` are the names of those
+    that are aligned to the right. `width` is in characters; None breaks no line.
+    """
     table = [columns, *rows]
     widths = [max(len(row[at]) for row in table) for at in range(len(columns))]
     if width is not None and (excess := sum(widths) + len(GAP) * (len(widths) - 1) - width) > 0:

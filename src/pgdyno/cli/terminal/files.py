@@ -22,7 +22,8 @@ def read_outputs(paths: Iterable[Path], hint: str) -> list[tuple[Path, str]]:
 def write_text(path: Path, text: str, noun: str = "file", *, option: str = "", mode: int = PRIVATE) -> None:
     """Write a file that the user named. Raises UsageError that names it; an old file is then as it was.
 
-    `noun` is what the error calls it, `option` the flag that its hint names, `mode` the permissions of a new file.
+    `text` is written to `path` as UTF-8. `noun` is what the error calls the file, `option` the flag that its hint
+    names, empty for none, and `mode` the permissions of a new file.
     """
     try:
         write_output(path, text, mode=mode)
@@ -39,7 +40,11 @@ def make_folder(path: Path, *, option: str = "") -> None:
 
 
 def unwritable(path: Path, noun: str, error: OSError, option: str = "") -> UsageError:
-    """Return the error for a place that cannot be written."""
+    """Return the error for a place that cannot be written.
+
+    `noun` is what it calls `path`, such as `file`, and `error` has the reason. `option` is the flag that the hint
+    names, empty for none.
+    """
     where = f" with {option}" if option else ""
     return UsageError(
         f'{noun} "{path}" cannot be written',

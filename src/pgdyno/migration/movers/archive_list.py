@@ -89,6 +89,7 @@ def parts_of(
 ) -> ArchiveParts:
     """Sort the entries of the three sections of an archive.
 
+    `before`, `data` and `after` are what pg_dump calls pre-data, data and post-data, in the order of the archive.
     `of_views` are the indexes of materialized views, by their oid: they come with those, after the others.
     """
     known, post = tuple(data), tuple(after)

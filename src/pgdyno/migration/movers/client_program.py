@@ -51,8 +51,10 @@ def find_programs(
 ) -> ClientPrograms:
     """Return the programs of the version that suits: the target's own, else the next one that knows the source.
 
-    `only` leaves out what a distribution has. pg_dump refuses servers that are newer than itself.
-    Raises EnvironmentUnsuitable where there is none.
+    `source` and `target` are the major versions of the servers. `folders` are searched in their order, then those of a
+    distribution, which `only` leaves out; of two of the same version the first counts. The programs are asked for their
+    version as `account`, None for ours. pg_dump refuses servers that are newer than itself. Raises
+    EnvironmentUnsuitable where there is none.
     """
     found = dict[int, ClientPrograms]()
     for folder in dict.fromkeys((*folders, *(() if only else sorted(_DEBIAN.glob("*/bin"))))):
@@ -109,8 +111,10 @@ def run_client(
 ) -> bool:
     """Run a program to its end in the rehearsal's folder; False where it was ended because of `halt`.
 
-    `told` is given each line of its stderr as it comes; what it writes to stdout is in `log-NAME.out` there. Raises
-    ProgramFailed with its last words.
+    `place` has that folder, the account, the tag and `halt`. `argv` is the program and its arguments; `environment`
+    adds to what a client program inherits, `fds` are the descriptors that it inherits. `told` is given each line of its
+    stderr as it comes; what it writes is in `log-NAME.out` and `log-NAME.err` there, NAME being `name` without its
+    suffix. Raises ProgramFailed with its last words.
     """
     log = place.folder / f"log-{name}"
     process = DriverProcess.start(

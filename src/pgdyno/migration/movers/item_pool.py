@@ -15,6 +15,7 @@ def in_pool(
 ) -> None:
     """Do these items by `work`, which tells whether it came to its end; in their order where `jobs` is 1.
 
+    At most `jobs` are done at a time. None begins once `halt` says why to end; `watch` is told how each one goes.
     Raises EnvironmentUnsuitable, of the first that failed, when those beside it are over.
     """
     failed = threading.Event()

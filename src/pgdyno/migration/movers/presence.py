@@ -116,7 +116,10 @@ def has_relation(server: Postgres, schema: str, name: str) -> bool:
 
 
 def has_constraint(server: Postgres, schema: str, table: str, constraint: str) -> bool:
-    """Tell whether a table has a constraint of that name."""
+    """Tell whether a table has a constraint of that name.
+
+    `schema`, `table` and `constraint` are names as the catalogs of `server` have them, without quotes.
+    """
     named = f"{_CONSTRAINTS} WHERE n.nspname = %s AND c.relname = %s AND k.conname = %s"
     return bool(server.fetch(named, [schema, table, constraint]))
 

@@ -33,7 +33,10 @@ class ClusterShape:
 
 
 def initdb_words(program: str, folder: Path, shape: ClusterShape, major: int) -> list[str]:
-    """Return what makes a cluster of this shape by initdb of version `major`."""
+    """Return what makes a cluster of this shape by initdb of version `major`.
+
+    `program` is the path of initdb, `folder` the data directory to make; `shape` is what the old cluster has.
+    """
     words = [program, f"--pgdata={folder}", f"--username={shape.superuser}", "--auth-local=trust", "--auth-host=reject",
              f"--encoding={shape.encoding}", "--locale=C", f"--lc-collate={shape.collation}",
              f"--lc-ctype={shape.type}", f"--wal-segsize={shape.segment >> 20}"]  # fmt: skip
@@ -51,7 +54,11 @@ def upgrade_words(
     program: str, bins: tuple[Path, Path], data: tuple[Path, Path], superuser: str, sockets: Path, *,
     mode: str, jobs: int, check: bool = False,
 ) -> list[str]:  # fmt: skip
-    """Return the words of pg_upgrade; `bins` and `data` are of the old cluster and the new one."""
+    """Return the words of pg_upgrade; `bins` and `data` are of the old cluster and the new one.
+
+    `program` is its path, `superuser` the bootstrap superuser of both, and `sockets` the folder of their sockets.
+    `mode` is one of MODES and `jobs` how many processes work at a time; with `check` the clusters are only checked.
+    """
     words = [program, f"--old-bindir={bins[0]}", f"--new-bindir={bins[1]}", f"--old-datadir={data[0]}",
              f"--new-datadir={data[1]}", f"--username={superuser}", f"--socketdir={sockets}",
              f"--old-port={PORT}", f"--new-port={PORT}", f"--jobs={jobs}"]  # fmt: skip
@@ -59,7 +66,10 @@ def upgrade_words(
 
 
 def analyze_words(program: str, superuser: str, sockets: Path, jobs: int, major: int) -> dict[str, list[str]]:
-    """Return by item the runs of vacuumdb after an upgrade to `major`; 18 brings most statistics along."""
+    """Return by item the runs of vacuumdb after an upgrade to `major`; 18 brings most statistics along.
+
+    `program` is its path. It connects as `superuser` by the socket in the folder `sockets`, with `jobs` sessions.
+    """
     words = [program, "--all", f"--host={sockets}", f"--port={PORT}", f"--username={superuser}", "--no-password",
              f"--jobs={jobs}"]  # fmt: skip
     if major < STATISTICS_SINCE:

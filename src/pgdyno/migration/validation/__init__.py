@@ -17,5 +17,9 @@ def validate(
     halt: Callable[[], str] = nobody_halts,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ValidationResult:
-    """Return how the target's database differs from the source's; what cannot be read is told as unread."""
+    """Return how the target's database differs from the source's; what cannot be read is told as unread.
+
+    Compares the databases of `source` and `target` with `jobs` sessions on each server; `tell` is given a line of
+    progress at each step. `halt` is not consulted: a comparison that has begun runs to its end.
+    """
     return compare_databases(source.postgres, target.postgres, jobs=jobs, tell=tell)

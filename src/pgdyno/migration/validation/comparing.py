@@ -50,8 +50,9 @@ def compare_databases(
 ) -> ValidationResult:
     """Return how the target's database differs from the source's, objects first, then every row.
 
-    Opens `jobs` sessions on each server, and reads every table once. Versions may differ. Needs the right to read
-    every table; raises ConnectError, and EnvironmentUnsuitable where a server refuses.
+    Opens `jobs` sessions on each server, in the databases that `source` and `target` connect to, and reads every table
+    once. `tell` is given a line of progress for the objects and for each table. Versions may differ. Needs the right to
+    read every table; raises ConnectError, and EnvironmentUnsuitable where a server refuses.
     """
     begin = monotonic()
     tell("comparing objects")

@@ -37,7 +37,12 @@ class TwoVersions:
 
 
 def differences(aspect: Aspect, a: Objects, b: Objects, versions: TwoVersions) -> Iterator[ValidationFinding]:
-    """Return what differs in one aspect: objects on one side alone, and values that are known on both."""
+    """Return what differs in one aspect: objects on one side alone, and values that are known on both.
+
+    `a` (source) and `b` (target) map an object's name to its values in the order of `aspect.values`, None for one that
+    is not compared. `versions` tells whether the two servers write the text of a view differently, which is no
+    difference.
+    """
     for name in sorted(a.keys() | b.keys()):
         before, after = a.get(name), b.get(name)
         if before is None or after is None:

@@ -24,8 +24,9 @@ def bottleneck(
 ) -> BottleneckVerdict | Unknown:
     """Name what held the load back, by the judge of our own runs; unknown with its reason.
 
-    `moments` is how often the sessions were looked at; `own_devices` is False when the server's data lie on no device
-    of this host.
+    `host` and `devices` are means over the window, `sessions` what was seen of them at `moments` times, once a second;
+    `cpus` is the number of CPUs of the host, None where it is unknown. `own_devices` is False when the server's data
+    lie on no device of this host.
     """
     if isinstance(host, Unknown) and isinstance(sessions, Unknown):
         return Unknown(f"{host.reason}; {sessions.reason}")

@@ -58,7 +58,9 @@ def too_frequent_gap(message: str) -> int | None:
 def parse_complete(message: str, *, at: str | Unknown, cause: str | Unknown, is_whole: bool) -> Checkpoint | None:
     """Parse a "checkpoint complete" message; None when it is none.
 
-    `is_whole` says that the line's end was read: only then is the position at its very end believed.
+    `at` is the time of the line as the log writes it, `cause` what `started_cause` said of the start of the checkpoint;
+    Unknown where the log does not tell. `is_whole` says that the line's end was read: only then is the position at its
+    very end believed.
     """
     if _COMPLETE.match(message) is None:
         return None

@@ -77,7 +77,10 @@ def shared_reset(snapshot: Snapshot) -> float | None:
 
 
 def row_growth(view: str, reset: str, first: Snapshot | None, last: Snapshot) -> Growth | Unknown:
-    """Return the growth of a view with one row; `reset` names the column of `server` that tells its last reset."""
+    """Return the growth of a view with one row; `reset` names the column of `server` that tells its last reset.
+
+    `view` is its key in a snapshot. The growth is that from `first` to `last`, with `first` None that since the reset.
+    """
     rows = last.get(view)
     if not rows:
         return Unknown(reason(last, view))
@@ -128,7 +131,11 @@ def database_growth(first: Snapshot | None, last: Snapshot) -> list[tuple[str, G
 def keyed_growth(
     keys: tuple[str, ...], before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]], *, is_complete: bool
 ) -> list[tuple[Mapping[str, Any], Mapping[str, float]]] | Unknown:
-    """Return (row, growth) of rows matched by their keys. One without an earlier row counts from 0 if `is_complete`."""
+    """Return (row, growth) of rows matched by their keys. One without an earlier row counts from 0 if `is_complete`.
+
+    `before` and `after` are the rows of a view at both ends of the window, `keys` the columns that tell them apart. The
+    growth is by column; rows of `before` that are gone, and new ones that do not count, are left out.
+    """
     earlier = {tuple(row.get(key) for key in keys): row for row in before}
     found = []
     for row in after:

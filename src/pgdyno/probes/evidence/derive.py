@@ -62,7 +62,9 @@ class Files:
 def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork | None = None) -> Evidence:
     """Make evidence. A snapshot of a capture that is damaged leaves what rests on it unknown.
 
-    `work` are the studies of ours that ran there; our databases are left out in any case.
+    `seen` are the readings of the server and host that `inventory` describes; the texts of sadf and iostat in `files`
+    come before what was read of the host. `work` are the studies of ours that ran there, None for none; our databases
+    are left out in any case.
     """
     seen = _without_own(seen)
     last = seen.last
@@ -294,7 +296,11 @@ def utilization(
     sessions: Concurrency | Unknown,
     inventory: Inventory,
 ) -> Utilization | Unknown:
-    """Return high when something was the bottleneck, half of the CPU was busy, or sessions used half of the CPUs."""
+    """Return high when something was the bottleneck, half of the CPU was busy, or sessions used half of the CPUs.
+
+    `host` and `sessions` are means over a window, `found` is the bottleneck in it, and `inventory` tells the number of
+    CPUs. Unknown where neither the host nor the sessions tell anything, and nothing was found to be the bottleneck.
+    """
     if not isinstance(found, Unknown) and found.resource is not Resource.NONE:
         return Utilization.HIGH
     signs = []

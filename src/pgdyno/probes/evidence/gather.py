@@ -46,11 +46,13 @@ def gather(
 ) -> Evidence:
     """Return what happened on a live target, and write it into the capture in `folder`, if any: `evidence/`, `logs/`.
 
-    `window_s` seconds are watched; with 0 the figures hold since the statistics were reset. `logs` None asks the
-    server where its log is. `iostat` and `sadf` name files of whatever machine; `matrix` is throughput by number of
-    clients, which tells the knee; `work` is what of it studies of ours caused. Of the log a capture keeps lines that
-    are understood, without statements and without the prefix, which may name persons. Only reads; pg_monitor is enough.
-    What cannot be read is Unknown. Raises UsageError when a named file cannot be read.
+    `inventory` is that of the target. `window_s` seconds are watched; with 0 the figures hold since the statistics were
+    reset. `progress` is given each step in words. `logs` None asks the server where its log is. `iostat` and `sadf`
+    name files of whatever machine, None for none; `wal_device` is the WAL's device as they name it, None to take it
+    from `inventory`. `matrix` are pairs of clients and transactions per second, which tell the knee; `work` are the
+    studies of ours that ran there, None for none. Of the log a capture keeps lines that are understood, without
+    statements and without the prefix, which may name persons. Only reads; pg_monitor is enough. What cannot be read is
+    Unknown. Raises UsageError when a named file cannot be read.
     """
     files = iostat_text(iostat), sadf_text(sadf)
     _check_before(logs, inventory, window_s)
@@ -82,8 +84,9 @@ def evidence_of_capture(
     """Return the evidence that a capture holds. Missing and damaged files leave their part unknown.
 
     Whole logs of a server may be put into `logs/` by hand, and files of iostat and sadf beside them; files that are
-    named come before those of the folder, and stand alone where `folder` is None. Raises UsageError when a named
-    file cannot be read, else never.
+    named come before those of the folder, and stand alone where `folder` is None. `logs`, `iostat` and `sadf` None take
+    those of the folder; `inventory`, `wal_device`, `matrix` and `work` are as in `gather`. Raises UsageError when a
+    named file cannot be read, else never.
     """
     of_iostat, of_sadf = iostat_text(iostat), sadf_text(sadf)
     parts: list[LogPart] | Unknown = Unknown("no log was named; --log FILE names one")

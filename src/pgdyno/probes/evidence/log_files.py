@@ -191,7 +191,10 @@ def _by_server(postgres: Postgres, path: str, start: int, count: int) -> bytes:
 
 
 def by_agent(host: RemoteHost, path: str, start: int, count: int) -> bytes:
-    """Return bytes of a log on another host."""
+    """Return bytes of a log on another host.
+
+    At most `count` bytes are read, from byte `start` on, of the file at `path` on `host`: one of its `log_files`.
+    """
     return host.read_log(path, start, count)
 
 

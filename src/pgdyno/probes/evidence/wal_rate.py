@@ -29,7 +29,10 @@ def wal_rate(
     """Return bytes a second and the source in words: unknown rather than a mean in which idle days count.
 
     The higher of what the server counted over a sampled window and of what the checkpoints of its log show, for a
-    window may be quieter than the load; else the kB written to the WAL's device.
+    window may be quieter than the load; else the kB written to the WAL's device. `statistics` is what the server
+    counted, `log` what its log told, and `devices` are means by device, of the source that `devices_from` names in
+    words. `wal_device` is the WAL's device as that source names it; None takes it from `inventory`, which also has
+    checkpoint_timeout.
     """
     found: list[tuple[float, str]] = []
     reasons = []

@@ -72,8 +72,9 @@ def parse(text: str, ticks_per_s: int) -> CpuTimes:
 def foreign_s(busy: float, server: float | None, driver: float, own: float) -> float | None:
     """Return the CPU seconds that were neither server, driver nor ours; None when the server's are not known.
 
-    /proc/stat counts whole ticks while the others are exact, so that a short interval may come out below 0: that is
-    0.
+    All are CPU seconds of one interval on one host: `busy` is the whole, `server`, `driver` (0 for one that runs on
+    another host) and `own` (pgdyno's) are parts of it. /proc/stat counts whole ticks while the others are exact, so
+    that a short interval may come out below 0: that is 0.
     """
     return None if server is None else max(0.0, busy - server - driver - own)
 
@@ -81,7 +82,11 @@ def foreign_s(busy: float, server: float | None, driver: float, own: float) -> f
 def row(
     before: CpuTimes, after: CpuTimes, shares_before: CpuShares, shares: CpuShares, interval_s: float
 ) -> tuple[SampleValue, ...]:
-    """Return the values of table `cpu` for the interval between two readings, the earlier of which are `before`."""
+    """Return the values of table `cpu` for the interval between two readings, the earlier of which are `before`.
+
+    `shares_before` and `shares` say whose CPU time it was up to `before` and `after`; `interval_s` is the time between
+    them in seconds, more than 0.
+    """
     spent = {name: max(0.0, getattr(after, name) - getattr(before, name)) for name in _PARTS}
     total = sum(spent.values())
     percent = [100 * spent[name] / total if total else None for name in _PARTS]

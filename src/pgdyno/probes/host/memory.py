@@ -37,7 +37,11 @@ def row(
     interval_s: float | None,
     page_size: int,
 ) -> tuple[SampleValue, ...]:
-    """Return the values of table `memory`; `before` and `after` are vmstat, `before` None for the first row."""
+    """Return the values of table `memory`; `before` and `after` are vmstat, `before` None for the first row.
+
+    `meminfo` has the sizes of now in bytes, and the numbers of huge pages, by the kernel's names. `interval_s` are the
+    seconds since `before`, None for the first row; `page_size` is the host's, in bytes.
+    """
     gains = [_gain(name, before, after) for name in _COUNTERS]
     swap_in, swap_out, faults, kills = gains
     return (

@@ -43,7 +43,11 @@ class HostCounters:
 def read_host(
     t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS, read: Callable[[str], str] = read_small
 ) -> HostCounters:
-    """Read this machine now. What cannot be read is named in `failures` and costs only itself."""
+    """Read this machine now. What cannot be read is named in `failures` and costs only itself.
+
+    `t` is now, in seconds since the epoch, and `shares` says whose CPU time it was up to now. `proc` and `sys` are
+    where /proc and /sys are; `read` returns the text of a file by its path, and raises OSError where it cannot be read.
+    """
     return parse_host(t, shares, read_texts(proc, sys, read))
 
 

@@ -36,7 +36,8 @@ def print_advice(
 ) -> None:
     """Print advice to a stream, the short page or all of it: as wide as the terminal; into a file COLUMNS, else 120.
 
-    `again` are the flags that the commands at the end need to be about this target.
+    `show_all` asks for all of `advice`. `width` is in columns and replaces these widths, None keeps them. `again` are
+    the flags that the commands at the end need to be about this target, None for no flags.
     """
     if stream.isatty() and width is None:
         console = PlainConsole(stream)

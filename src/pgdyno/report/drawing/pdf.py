@@ -32,7 +32,9 @@ Which = Callable[[str], str | None]
 def write_pdf(report: Report, path: Path, *, which: Which = shutil.which, timeout_s: float = TIMEOUT_S) -> int:
     """Print the report and return how many pages it has.
 
-    Raises EnvironmentUnsuitable when there is no browser, when it fails, or when the file cannot be written.
+    `path` is the PDF to write. `which` looks up a program on the PATH, as `shutil.which` does, and the browser has
+    `timeout_s` seconds. Raises EnvironmentUnsuitable when there is no browser, when it fails, or when the file cannot
+    be written.
     """
     browser = find_browser(which)
     with temporary("pdf") as folder:

@@ -33,6 +33,7 @@ def staircase(figure: Figure, width: int, place: Place, *, whole: Figure) -> lis
     """Draw a row a step, from the first to the last: label, kind, the bar with its interval, height and interval.
 
     Bars and whiskers end at the frame of `figure`; what is written beside them is of `whole`, the figure before that.
+    No line is longer than `width` characters. `place` gives the cell of a value, see `Place`.
     """
     steps = sorted(_steps(figure), key=lambda step: step[0])
     lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0

@@ -39,7 +39,9 @@ def ab(
 ) -> tuple[Comparison, Blocks]:
     """Run pairs of A and B and return the comparison with its blocks.
 
-    Equal configurations are compared as any others: an A/A run is how the method is checked on a machine.
+    `laboratory` runs the trials of the arms `a` and `b`, and `seed` draws the order of each pair. `metric` is judged by
+    `design` after every pair; `announce` takes each verdict, in a sentence. Equal configurations are compared as any
+    others: an A/A run is how the method is checked on a machine.
     """
 
     def is_enough(blocks: Blocks) -> bool:
@@ -67,9 +69,10 @@ def within_budget(
 ) -> Design:
     """Return the design with as many pairs as the restart budget reaches for, decided before the first pair.
 
-    The order of the pairs follows from the seed, so the restarts can be counted beforehand. Those of the way back are
-    not in them, and a pair that is repeated on a disturbed machine may need more. Raises UsageError where the budget
-    does not reach for the fewest pairs.
+    `a` and `b` are the arms, and `facts` tell which of their knobs need a restart. The order of the pairs follows from
+    `seed`, the one that `ab` is given, so the restarts can be counted beforehand. Those of the way back are not in
+    them, and a pair that is repeated on a disturbed machine may need more. A `budget` of None, or without a limit,
+    leaves `design` as it is. Raises UsageError where the budget does not reach for the fewest pairs.
     """
     if budget is None or budget.limit is None:
         return design

@@ -130,8 +130,9 @@ def put_in_force(
 ) -> InForce:
     """Bring it into force in a session and keep it; any error or signal on the way restores the server.
 
-    It is recorded in the store before it is kept, as done `by` the user of this process unless another is named: what
-    stays is on record. Errors as `Session.apply`.
+    `acceptance` is what `prepare` returned for `target`. It is recorded in `store` before it is kept, as done `by` the
+    user of this process unless another is named: what stays is on record. `clock` gives the time of the records, in
+    seconds since the epoch; `announce` takes lines of progress. Errors as `Session.apply`.
     """
     undo_root = places.ensure(places.state_dir() / "undo")
     configuration = acceptance.configuration
@@ -158,7 +159,12 @@ def taken_back(records: Sequence[ChangeRecord], at: float, by: str | None = None
 
 
 def record_rollback(store: Store, session: str, at: float, by: str | None = None) -> int:
-    """Record that a session's changes were taken back, once, as `taken_back`; return how many they were."""
+    """Record that a session's changes were taken back, once, as `taken_back`; return how many they were.
+
+    `session` is the id under which `store` has the changes, and `at` the time of the rollback in seconds since the
+    epoch; `by` None means the user of this process. Returns 0 where the store has no change of it, or its rollback
+    already.
+    """
     known = store.changes(session=session)
     if not known or any(record.action is ChangeAction.ROLLBACK for record in known):
         return 0

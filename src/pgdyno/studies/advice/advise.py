@@ -60,7 +60,11 @@ class OfflineFiles:
 
 
 def advise_target(target: Target, request: AdviceRequest, *, store_for: StoreFor, progress: Progress) -> Advice:
-    """Return advice for a live target. Reads only; waits for the window when one was asked for."""
+    """Return advice for a live target. Reads only; waits for the window when one was asked for.
+
+    `request` has the further rules and files to read, the seconds to watch, and how much to tell. `store_for` is given
+    the target's inventory, once; where it returns None, no earlier study counts. `progress` takes each step in words.
+    """
     load_rules(request.rules)  # a mistake in a rule file is told before anybody waits
     progress("reading host and server")
     inventory = inspect(target)
@@ -118,7 +122,8 @@ def advise_case(
 ) -> Advice:
     """Judge all rules on what is known. Pure but for reading the rule files.
 
-    `target` is its name on the page; `proofs` has, by rule, what was measured here.
+    `target` is its name on the page, `inventory` what is known of it and `evidence` what happened on it. Of `request`
+    only rules, depth and criticality count. `proofs` has, by rule id, what was measured here; None for nothing.
     """
     if request.criticality is not None:
         inventory = replace(inventory, criticality=request.criticality)

@@ -30,7 +30,10 @@ Advised = tuple[Sequence[Finding], Inventory]
 
 
 def advise_on(target: Target, source: AdviceSource, *, store: Store, progress: Callable[[str], None]) -> Advised:
-    """Return the findings on a target with what was proved here before, and the inventory. Reads only."""
+    """Return the findings on a target with what was proved here before, and the inventory. Reads only.
+
+    `source` says what the advice is made from, `store` has what was proved, and `progress` takes each step in words.
+    """
     request = AdviceRequest(rules=source.rules, window_s=source.window_s, logs=source.logs)
     advice = advise_target(target, request, store_for=lambda _: store, progress=progress)
     return advice.findings, advice.inventory
@@ -82,7 +85,8 @@ def proposed_by(
 ) -> Proposed:
     """Ask the advisor on a server and return what this rule would set; its commands are announced, and never run.
 
-    Raises PolicyError where it names what is never tried, and UsageError where it proposes nothing to set.
+    `rule` is an id; `target`, `source`, `store` and `progress` are as in `advise_on`, and `progress` takes the commands
+    too. Raises PolicyError where it names what is never tried, and UsageError where it proposes nothing to set.
     """
     findings, _ = advise_on(target, source, store=store, progress=progress)
     parts = parts_of(chosen(findings, [rule]))

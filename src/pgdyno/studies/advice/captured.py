@@ -21,9 +21,10 @@ def capture_target(
 ) -> tuple[Inventory, Sequence[str]]:
     """Write inventory and evidence into a folder; return the inventory and a line for each part that was written.
 
-    `window_s` seconds are watched, None keeps the statistics as they stand. The log's lines are kept without their
-    statements and prefixes. What an earlier capture left of its evidence is removed. Raises ConnectError without a
-    session, EnvironmentUnsuitable when the folder cannot be written.
+    `target` is watched for `window_s` seconds; None keeps the statistics as they stand. The log's lines are kept
+    without their statements and prefixes. What an earlier capture left of its evidence in `folder` is removed.
+    `progress` takes each step in words. Raises ConnectError without a session, EnvironmentUnsuitable when the folder
+    cannot be written.
     """
     progress("reading host and server")
     inventory = write_capture(target, folder)

@@ -36,7 +36,11 @@ OF_USERS = frozenset({StudyKind.LIVE, StudyKind.WATCH})
 
 
 def rule_option(rules: tuple[str, ...], settings: Mapping[str, str], *, plan: str = "", step: str = "") -> object:
-    """Return what a study's options hold about the rules that it tests: ids, what B adds to A, the plan's step."""
+    """Return what a study's options hold about the rules that it tests: ids, what B adds to A, the plan's step.
+
+    `rules` are the ids, `settings` the values that B adds, by knob. `plan` and `step` name the plan and its step; both
+    are empty outside of a plan.
+    """
     return {"ids": list(rules), "settings": dict(settings), "plan": plan, "step": step}
 
 

@@ -37,7 +37,11 @@ Session = psycopg.Connection[DictRow]
 
 
 def make_check(server: Postgres, database: str, tag: str, check: JobCheck) -> CheckedResult:
-    """Make one check in a session that is called `tag`. What cannot be made has not passed, with the reason."""
+    """Make one check in a session that is called `tag`. What cannot be made has not passed, with the reason.
+
+    `check` is made in `database` of `server`, and `tag` is the application_name of the session. `passed` of the result
+    is None where it could not be made.
+    """
     text = redact(check.text)  # it is kept, and a query of the author's may name a password
     try:
         if check.expects is Expects.TRUE:

@@ -34,7 +34,11 @@ def compare_page(
     said: BatchComparison,
     plans: Sequence[PlanChange] = (),
 ) -> Report:
-    """Return the report; `plans` are those of the jobs' statements on both sides."""
+    """Return the report; `plans` are those of the jobs' statements on both sides.
+
+    `said` is what the comparison of `found`, the new side, with `reference` came to; `chain` gives the dependencies and
+    starts for the critical path of each side. Without `plans` the page has no section on them.
+    """
     sides = (reference, found)
     sections = (_answer(said, found), _jobs(said), trouble(found), _left_out(said), _critical(chain, sides),
                 _charts(sides), plan_section(plans, SIDES), sizing(found), _about(sides))  # fmt: skip

@@ -15,7 +15,8 @@ from pgdyno.units import plural, seconds_text
 def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) -> list[str]:
     """Return the plan, a line each: every job in a possible order, then undo, outage and bounds.
 
-    `target` and `database` are names for people; nothing is connected to.
+    `chain` has the jobs and the restore command, `options` the number of executions and what bounds them. `target` and
+    `database` are names for people; nothing is connected to.
     """
     lines = [
         f"chain {chain.name}: {plural(len(chain.jobs), 'job')} of {len(chain.processes)} processes, "

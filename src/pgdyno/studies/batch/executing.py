@@ -88,7 +88,10 @@ def execute(
 ) -> tuple[tuple[JobRun, ...], str]:
     """Run the chain once, and return every job and why it was ended before its time, empty where it was not.
 
-    `halt` says why to end, asked at each look. Whatever ends it ends every job that runs.
+    `execution` is its number, which each `JobRun` has. `starter` starts the attempts of jobs, and `onlooker` gives the
+    server's figures of each. `clock` returns seconds that never go back, and `sleep` waits for so many. `halt`, asked
+    at each look, says why to end, and is empty while it may go on; `tell` is given a line for each job that is over.
+    Whatever ends it ends every job that runs.
     """
     scheduler, jobs, states = Scheduler(chain), chain.jobs, first_states(chain)
     running: dict[str, RunningAttempt] = {}

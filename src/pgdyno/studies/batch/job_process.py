@@ -141,7 +141,11 @@ class JobStarter:
 
 
 def run_program(argv: list[str], environment: Mapping[str, str], base: Path, *, is_ours: bool = False) -> DriverProcess:
-    """Start a program whose output goes into `base`.out and `base`.err. Raises an error where it cannot be started."""
+    """Start a program whose output goes into `base`.out and `base`.err. Raises an error where it cannot be started.
+
+    `argv` is the program with its arguments, and runs in the current folder. `environment` adds variables, by name, to
+    those that it inherits from this process; one that `is_ours`, a process of pgdyno, inherits those of pgdyno as well.
+    """
     return DriverProcess.start(
         argv,
         environment=environment,

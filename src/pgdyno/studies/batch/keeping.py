@@ -48,7 +48,9 @@ def keep_recorded(
 ) -> BatchResult:
     """Keep what another scheduler recorded as one study, an execution a run, and return its result.
 
-    `name` and `text` are those of the file, of which name and checksum are kept.
+    `found` is what was read of the executions of `chain`, and `store` is where the study goes. `name` and `text` are
+    those of the file, of which name and checksum are kept. `target` is the label of what the jobs ran on; empty where
+    nobody named it.
     """
     study = imported_study(
         StudyKind.BATCH,
@@ -85,8 +87,10 @@ _SECRET = re.compile("password|secret", re.IGNORECASE)
 def plans_of(server: Postgres, database: str, chain: Chain, jobs: Iterable[JobRun]) -> list[PlanRecord]:
     """Return the plan of each statement of the SQL jobs that succeeded, named by the job, as of now.
 
-    One that cannot be planned any more, such as of a temporary table, is unknown with its reason; a statement that
-    speaks of a password is left out, for plans are kept. Nothing is executed. Never raises for what the server does.
+    `jobs` are the runs of an execution of `chain`, of which only the ends count; plans are asked for in `database` of
+    `server`. One that cannot be planned any more, such as of a temporary table, is unknown with its reason; a statement
+    that speaks of a password is left out, for plans are kept. At most MOST statements, in the order of the chain.
+    Nothing is executed. Never raises for what the server does.
     """
     well = {one.key for one in jobs if one.end is JobEnd.SUCCEEDED}
     named = [(key, text) for key, job in chain.jobs.items() if key in well for text in _statements(job)][:MOST]

@@ -65,8 +65,10 @@ def run_batch(
 ) -> BatchResult:
     """Execute the chain, and return every job of every execution; what was done until then is kept whatever ends it.
 
-    Side effects on the target: whatever jobs and restore command do. Raises EnvironmentUnsuitable where the data
-    cannot be restored.
+    The study in `store` has the `facts` that were read of `target`, and `request`, how it was asked for. `options` say
+    how often `chain` is executed and what ends the run early, as a breach of `guards` does. `announce` takes lines of
+    progress. Side effects on the target: whatever jobs and restore command do. Raises EnvironmentUnsuitable where
+    sessions of an earlier run are still at work, a guard is breached at the start, or the data cannot be restored.
     """
     began = time.time()
     _require_none_left(target, chain)

@@ -121,7 +121,11 @@ def started(state: JobStanding, now_s: float) -> JobStanding:
 
 
 def attempt_ended(job: ChainJob, state: JobStanding, ended: AttemptEnd, now_s: float, *, was_late: bool) -> JobStanding:
-    """Return the state after an attempt: over, or waiting for the next one; what was cancelled is not tried again."""
+    """Return the state after an attempt: over, or waiting for the next one; what was cancelled is not tried again.
+
+    `state` is that of `job` while the attempt ran, `ended` how the attempt ended, and `now_s` when, in seconds since
+    the execution began. One that `was_late` was ended at the job's time-out, and timed out whatever its exit code.
+    """
     end, reason = _verdict(job, ended, was_late=was_late)
     before = state.cpu_s if state.attempts > 1 else 0.0
     cpu = None if ended.cpu_s is None or before is None else ended.cpu_s + before

@@ -110,7 +110,8 @@ class CommitOrder:
     def open(cls, postgres: Postgres, capture: str, path: Path, announce: Callable[[str], None]) -> CommitOrder:
         """Make the slot; waits for the transactions that are open now. Raises EnvironmentUnsuitable with the reason.
 
-        `capture` is the id that names the slot, `path` the file for the order.
+        The slot is of the database that `postgres` connects to. `capture` is the id that names it, `path` the file for
+        the order, which must not exist yet. `announce` is told where the order is lost later.
         """
         connection = postgres.connect()
         try:

@@ -34,7 +34,13 @@ def ended_record(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> CaptureRecord:
-    """Return the record with its end: which bytes of which files, and the source as it is now."""
+    """Return the record with its end: which bytes of which files, and the source as it is now.
+
+    `because` is what ended it, as `SourceEnd` has it. The log files of `plan` are listed once they have stopped
+    growing, after 15 s at the latest; where they cannot be seen, `record` keeps its logs. What cannot be read of
+    `target` is left out, which `announce` is told. `clock` returns seconds that never go back, and `sleep` waits for so
+    many.
+    """
     files = _settled(plan, clock, sleep)
     logs = record.logs if files is None else tuple(CapturedLog(f.path, plan.options.style, 0, f.size) for f in files)
     try:
@@ -71,7 +77,9 @@ def kept_and_copied(
 ) -> CaptureRecord:
     """Keep the record and copy its log into the capture's folder, read by the server's account.
 
-    Without room or a right the log stays where it is, which is told. Other terminals see how far the copy is.
+    `record` has its end, and its logs are read where `plan` found them; what is returned names each copy in `folder`.
+    Without room or a right the log stays where it is, which `announce` is told. Other terminals see once a second how
+    far the copy is; `clock` returns seconds that never go back.
     """
     total = sum(log.end or 0 for log in record.logs)
     progress = CaptureProgress(folder.folder, ProcessIdentity.own(), time.time(), bytes=total, to_copy=total)

@@ -94,7 +94,8 @@ def plan_capture(
 ) -> CapturePlan:
     """Look at the server, at its load for `rate_s` seconds, and at what is in the way. Changes nothing.
 
-    Raises ConnectError without a session, and EnvironmentUnsuitable where the settings of its log cannot be seen.
+    `options` are what the capture of `target` is asked to do; `sleep` is given the seconds to wait. Raises ConnectError
+    without a session, and EnvironmentUnsuitable where the settings of its log cannot be seen.
     """
     facts, name = read_facts(target), capture_id(time.time())
     found = {row.name: row.setting for row in facts.settings.values()}

@@ -77,6 +77,11 @@ def run_capture(
 ) -> Captured:
     """Capture as planned; with `output` the log is copied there when it is over.
 
+    `plan` was made for `target` just before. `output` is a folder that must not exist yet; with None the log stays
+    where the server wrote it. `host`, kept in the record, is the ssh address where an agent reached the server, None
+    without one. `announce` takes lines of progress; `clock` returns seconds that never go back, and `sleep` waits for
+    so many.
+
     SIGINT, SIGTERM and SIGHUP end it as `stop` does. Raises what a session raises, EnvironmentUnsuitable where
     something is in the way, and nothing is left then.
     """

@@ -24,8 +24,9 @@ def stop_capture(
 ) -> KnownCapture:
     """Ask a capture to end, where it runs, and return it once the log is where it was asked for.
 
-    `tell` hears now and then how far a copy is. Ctrl-C ends the waiting alone, and its KeyboardInterrupt tells what
-    goes on. Raises UsageError for one that does not end, EnvironmentUnsuitable for a copy that stands still.
+    `known` is the capture as it was found. `tell` hears every five seconds how far a copy is; `clock` returns seconds
+    that never go back, and `sleep` waits for so many. Ctrl-C ends the waiting alone, and its KeyboardInterrupt tells
+    what goes on. Raises UsageError for one that does not end, EnvironmentUnsuitable for a copy that stands still.
     """
     try:
         if known.state is CaptureState.RUNNING:

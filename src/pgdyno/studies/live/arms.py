@@ -44,6 +44,7 @@ def arms_of(
 ) -> Arms:
     """Return the arms in canonical text, checked against policy, server and the memory that is there.
 
+    `a` and `b` are values by knob, an empty `a` the server as it is; `facts` are those of the server as found.
     `connections` is how many sessions may be at work at one time. Raises UsageError for a knob that needs a restart,
     unless the study `may_restart`, where none does although it may, and for one of Linux; else as
     `policy.check_settings` and `constraints.require`.

@@ -120,7 +120,12 @@ def _cost(other: float | None, one: float | None, tolerance: float) -> int:
 def candidate_of(
     number: int, settings: Configuration, origin: str, outcome: LiveOutcome, *, pair_sd: float, memory_bytes: int
 ) -> LiveCandidate:
-    """Return a candidate with what its pairs came to; `pair_sd` is the scatter of one, `memory_bytes` its demand."""
+    """Return a candidate with what its pairs came to; `pair_sd` is the scatter of one, `memory_bytes` its demand.
+
+    `number` counts candidates from 1. `origin` says where `settings` come from: a strategy of the optimiser, or EDITED.
+    `outcome` is of these settings against the server as it is; the scatter is the standard deviation of a pair's log
+    ratio, and the demand is that of the worst case.
+    """
     ratios = tuple(pair.log_ratio for pair in outcome.pairs)
     fate, why = fate_of(outcome)
     changed = tuple(one for one in outcome.plans if one.word == "changed")

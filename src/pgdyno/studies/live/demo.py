@@ -33,8 +33,10 @@ def live_demo(
 ) -> LiveResult:
     """Start the load on a sandbox of its own, compare the planted setting with the server as it is, and return that.
 
-    `keep` leaves the sandbox there, `seed` draws the load and the order of the pairs. Without `period_s` the reference
-    says how long a period is. Errors as `switch_study`.
+    `keep` leaves the sandbox there, `seed` draws the load and the order of the pairs. `reference_s` is how long the
+    baseline is watched, and `period_s` how long a period is, both in seconds; None leaves the latter to the reference.
+    The study goes into `store`, `watcher` hears its steps, and `announce` takes lines of progress. `approve` is shown
+    the plan, and returns whether it may be carried out. Errors as `switch_study`.
     """
     request = TargetRequest(sandbox=SANDBOX, keep=keep)
     options = LiveOptions(

@@ -121,10 +121,10 @@ class LiveGround:
     ) -> WatchedServer:
         """Keep the study, watch its server for the reference, and return what was seen.
 
-        `own` are the knobs that may be set. One that `resumes` goes on with the reference that it had, and looks for
-        AGAIN_S only whether the load is still the same. Raises OutOfTime when the stop file was found, and
-        EnvironmentUnsuitable where somebody changed a setting meanwhile, most of the load would not see such a knob,
-        or what is resumed is another server or load now.
+        `watcher` hears the phases of `study`. `own` are the knobs that may be set, `notes` sentences for a new result.
+        One that `resumes` goes on with its earlier reference, and looks for AGAIN_S only whether the load is the same.
+        Raises OutOfTime when the stop file was found, and EnvironmentUnsuitable where somebody changed a setting
+        meanwhile, most of the load would not see such a knob, or what is resumed is another server or load now.
         """
         if self.target.remote is None:
             Opening.refuse_unfit(self.target, restart=bool(self.options.windows))
@@ -328,7 +328,8 @@ def live_ground(
 ) -> Iterator[LiveGround]:
     """See that the server can be watched and changed; signals put it back, and so does every way out.
 
-    `options.budget_s` runs from here. Raises EnvironmentUnsuitable before anything is kept where it cannot be watched.
+    `target` is the server, `store` keeps its studies, and `announce` takes lines of progress. `options.budget_s` runs
+    from here. Raises EnvironmentUnsuitable before anything is kept where it cannot be watched.
     """
     began, reader = time.time(), StatementReader(target.postgres)
     ends_at = time.monotonic() + options.budget_s
@@ -378,7 +379,7 @@ def require_no_stop(stop: StopFile) -> None:
 
 
 def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Mapping[str, object]) -> Study:
-    """Return the study as it begins; `asked` is what its own options say beside those of every live study."""
+    """Return the study `name` on `ground` as it begins; it keeps `request`, the usual options, and `asked`, its own."""
     options = ground.options
     kept = {
         "metric": Metric.STATEMENT_TIME.value,

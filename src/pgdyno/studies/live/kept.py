@@ -72,7 +72,8 @@ class Ending:
 def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> Iterator[tuple[Ending, LiveRow]]:
     """Keep the study while it runs, and say at its end, after the server was restored, what became of it.
 
-    Gives its row on the live board, too. Where it `resumes`, it is there already, and errors are those of `owning`.
+    Gives its row on the live board, too; `now` is when that is claimed, in seconds since the epoch. Where it `resumes`,
+    `study` is in `store` already, and errors are those of `owning`.
     """
     if not resumes:
         store.add_study(study)

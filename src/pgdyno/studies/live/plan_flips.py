@@ -91,7 +91,12 @@ def plan_flips(
     keys: Sequence[StatementKey],
     databases: Mapping[int, str],
 ) -> PlanFlips:
-    """Return the dearest statements of a reference with a plan; none where their texts cannot be read."""
+    """Return the dearest statements of a reference with a plan; none where their texts cannot be read.
+
+    `keys` identify the statements in the order of the arrays of `reference`, and `databases` has names by OID;
+    statements of a database that it lacks are left out. `reader` gives the texts; plans are asked for later, on
+    `postgres`, and `facts` tell which settings a session may change for that.
+    """
     dearest = [int(one) for one in np.argsort(-reference.time_ms)[:MOST] if reference.time_ms[one] > 0]
     try:
         texts = reader.texts(sorted({keys[one].queryid for one in dearest}))

@@ -37,7 +37,11 @@ class QuietTimes:
     def of(
         cls, words: Sequence[str], pause: Path | None = None, only: Sequence[str] = (), switch_s: float = 0.0
     ) -> QuietTimes:
-        """Read HH:MM-HH:MM words, of `only` too. Raises UsageError on any other form."""
+        """Read HH:MM-HH:MM words, of `only` too. Raises UsageError on any other form.
+
+        Nothing is switched within `words`, and pairs are begun within `only`, at any time where that is empty. `pause`
+        is the pause file, None for none; `switch_s`, the seconds of a switch, counts with `only` alone.
+        """
         first, second = (tuple(NightWindow.parse(word) for word in each) for each in (words, only))
         return cls(first, pause, second, switch_s)
 

@@ -32,7 +32,9 @@ def overridden(
 ) -> tuple[str, ...]:
     """Return notes on what outranks a knob of the arms, with the share of the time that its sessions took.
 
-    Raises EnvironmentUnsuitable where that is most of the load: it would see neither arm.
+    `arms` is keyed by knob; its values are not read. `overrides` are the settings of roles and databases. `keys`
+    identify the statements in the order of the arrays of `reference`, and `names` are (databases, roles), both from OID
+    to name. Raises EnvironmentUnsuitable where that is most of the load: it would see neither arm.
     """
     databases, roles = names
     found, notes = np.zeros(len(keys), dtype=bool), []

@@ -79,9 +79,9 @@ def watch_baseline(
 ) -> Watched:
     """Read the server for so many `seconds` and return what it did.
 
-    `clock` gives seconds that never go back, and `sleep` waits for so many. Raises EnvironmentUnsuitable where it
-    cannot be watched: our role is the load's, no reading can be compared with the one before, or it was away, or
-    refused to be read, for too long.
+    `reader` makes the readings, and `announce` hears once a minute how many minutes are over. `clock` gives seconds
+    that never go back, and `sleep` waits for so many. Raises EnvironmentUnsuitable where it cannot be watched: our role
+    is the load's, no reading can be compared with the one before, or it was away, or refused to be read, for too long.
     """
     before, read_at = reader.statements(), clock()
     totals = reader.databases()

@@ -133,9 +133,14 @@ def switch_study(
 ) -> LiveResult:
     """Watch the server, and if a person approves compare B with A on its own load; keep all of it as a study.
 
+    `asked` has the arms, and `options` say how long `target` is watched and how pairs are made and judged. The study in
+    `store` keeps `request`, how the server was asked for. `watcher` hears its steps, and `announce` takes lines of
+    progress. `approve` is shown the plan, once the baseline was watched, and returns whether it may be carried out.
+
     A `resumed` one goes on with its reference and its pairs, by what was approved at first: with no more restarts than
-    that in all. `confirm` asks for `answer_s` whether a winner is kept,
-    where the dashboard may answer; not where that is one more restart, which `pgdyno apply` makes when it suits.
+    that in all; None begins a new one. `confirm` is given the study's hands and returns what asks whether a winner is
+    kept, where the dashboard may answer; the question stays open for `answer_s` seconds. None asks nobody, and nobody
+    is asked where that is one more restart, which `pgdyno apply` makes when it suits.
 
     Raises, before anything is kept, UsageError for an arm that cannot be, and EnvironmentUnsuitable where the server
     cannot be watched or changed. Signals restore the server; what was judged until then is kept.
@@ -252,7 +257,8 @@ def _with_restarts(switch: LiveSwitch, counted: RestartCount | None, windows: tu
 def shows(title: str, most: int, pair_s: float, left_s: float, *, pairs: int = 0) -> str:
     """Return how many pairs fit into the time that is left, and what is known so far.
 
-    `title` is what the reference showed or, of a resumed study, what the `pairs` that it has came to.
+    `most` is the number of pairs at most, each of which takes `pair_s` seconds, and `left_s` the time that is left in
+    seconds. `title` is what the reference showed or, of a resumed study, what the `pairs` that it has came to.
     """
     fit, length = int(left_s // pair_s), f"{plural(most, 'pair')} take {seconds_text(most * pair_s)}"
     if fit < most:

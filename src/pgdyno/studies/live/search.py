@@ -76,9 +76,9 @@ class Duels(Protocol):
         until_s: float,
         enough: Callable[[Sequence[float]], bool] | None = None,
     ) -> LiveOutcome:
-        """Compare two configurations until `until_s` at most; the server is in its baseline before and after.
+        """Compare `b` with `a` by `design` until `now` is `until_s` at most; the baseline is in force before and after.
 
-        `enough` says by the ratios of the pairs so far, B over A, that no further one is needed.
+        `enough` says by the ratios of the pairs so far, B over A, that no more are needed; None leaves it to `design`.
         """
 
     def rest(self) -> None:

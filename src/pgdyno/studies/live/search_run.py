@@ -156,9 +156,10 @@ def search_study(
 ) -> LiveResult:
     """Watch the server, search settings that its own load runs faster with, and keep all of it as a study.
 
-    `show` tells the plan, and `decide` answers for each candidate. At the end the server is as it was found. One that
-    is `resumed` is handed what it heard before it was ended, and has the time that was left. `confirm` and what is
-    raised are as of `switch_study`.
+    `asked` says which knobs are searched, by how many candidates at most, and how long an answer is waited for. `show`
+    tells the plan, and `decide` answers for each candidate. At the end the server is as it was found. One that is
+    `resumed` is handed what it heard before it was ended, and has the time that was left. `store`, `target`, `request`,
+    `options`, `watcher`, `announce`, `confirm` and what is raised are as of `switch_study`.
     """
     with live_ground(store, target, options, announce) as ground:
         if resumed is not None:

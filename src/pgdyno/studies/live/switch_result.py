@@ -52,7 +52,12 @@ def switch_of(
     session: str,
     not_tested: str = "",
 ) -> LiveSwitch:
-    """Return what came of two arms; `not_tested` as in `LiveSwitch`."""
+    """Return what came of two arms; `not_tested` as in `LiveSwitch`.
+
+    `arms` has the settings of A and B, `outcome` what their pairs came to. `reference` is the watched baseline, `keys`
+    identify its statements in the order of its arrays, and `names` are (databases, roles), both from oid to name.
+    `seed` drew the order of the arms in each pair; `session` names the undo session, empty where none began.
+    """
     changes = statement_changes(outcome, reference, keys, names)
     unwatched = [one for one in changes if one.state == NOT_WATCHED]
     running = outcome.running or (None,) * len(outcome.pairs)
@@ -102,7 +107,11 @@ def statement_changes(
     keys: Sequence[StatementKey],
     names: tuple[Mapping[int, str], Mapping[int, str]],
 ) -> tuple[LiveChange, ...]:
-    """Return every statement of the reference over all pairs: those to look at first, then by their share."""
+    """Return every statement of the reference over all pairs: those to look at first, then by their share.
+
+    `outcome` has the judged pairs with their vetoes. `keys` identify the statements of `reference` in the order of its
+    arrays; `names` are (databases, roles), both from oid to name; an oid without a name is shown as it is.
+    """
     databases, roles = names
     size = reference.calls.size
     none = np.zeros(size)

@@ -73,7 +73,9 @@ def watch_only(
 ) -> LiveResult:
     """Check the server, watch its baseline for `reference_s` seconds, keep what that says as a study and return it.
 
-    Only reads. Raises EnvironmentUnsuitable, before anything is kept, where the server cannot be watched.
+    Only reads. `request`, how `target` was asked for, is kept with the study in `store`; `announce` takes lines of
+    progress, and `clock` returns seconds since the epoch. Raises EnvironmentUnsuitable, before anything is kept, where
+    the server cannot be watched.
     """
     facts, began = read_facts(target), clock()
     reader, settings = StatementReader(target.postgres), SettingsReader(target.postgres)

@@ -69,7 +69,10 @@ def live_result(
 ) -> LiveResult:
     """Return what a watched baseline says; `around` are notes on what else was found there.
 
-    Where arms come by restarts (`is_restarted`), no session keeps a plan from one to the other.
+    `seen` is what was read of the baseline. `keys` identify its statements in the order of their numbers there, and
+    `names` are (databases, roles), both from oid to name. `study` gives its id and environment, `facts` of server and
+    host go into the notes, and `elapsed_s` is how many seconds the study has taken. Where arms come by restarts
+    (`is_restarted`), no session keeps a plan from one to the other.
     """
     design, size = Design(), len(keys)
     reference = reference_of(seen.whole, size)

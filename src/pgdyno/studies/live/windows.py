@@ -115,11 +115,13 @@ def book(
     first_s: float,
     quiet: Sequence[NightWindow] = (),
 ) -> tuple[Booking, ...]:
-    """Return in which windows from `at` on (Unix time) so many pairs fit; the first holds `first_s` more.
+    """Return in which `windows` from `at` on (Unix time) so many `pairs` fit; the first holds `first_s` seconds more.
 
     That is the reference, which is watched in a window as the pairs are: the load of another hour is another load.
-    In the `quiet` times of the day nothing is switched, and the server is as it was found.
-    Raises UsageError where no window is long enough for a pair.
+    `windows`, at least one, are the times of the day at which the server may be restarted; each of a pair's two periods
+    lasts `period_s` seconds, and `outage_s` seconds are left for each restart. In the `quiet` times of the day, of
+    which there may be none, nothing is switched, and the server is as it was found. Raises UsageError where no window
+    is long enough for a pair.
     """
     found: list[Booking] = []
     each, left = 2 * (period_s + outage_s), pairs
@@ -182,8 +184,9 @@ def plan_of(
 ) -> RestartPlan:
     """Return what is announced; arguments and errors as of `book` and `restarts_of`, `outage` in words.
 
-    A study that goes on has `made` some. What a person has `approved` in all holds for all of it, however often it is
-    ended and continued: where too few are left, there are fewer pairs.
+    `windows`, `at`, `pairs`, `period_s`, `outage_s`, `first_s` and `quiet` are those of `book`, `drawn` is that of
+    `restarts_of`. A study that goes on has `made` some restarts. What a person has `approved` in all, None before that,
+    holds for all of it, however often it is ended and continued: where too few are left, there are fewer pairs.
     """
     bookings = book(windows, at, pairs, period_s=period_s, outage_s=outage_s, first_s=first_s, quiet=quiet)
     while approved is not None and bookings and made + restarts_of(bookings, drawn) > approved:

@@ -95,7 +95,12 @@ def runs(plan: MatrixPlan) -> Iterator[PodRun]:
 
 
 def job(plan: MatrixPlan, run: PodRun, address: PodServer, pgbench: Pgbench, cluster: Cluster) -> dict[str, object]:
-    """Return the Job of one run: its load generators as pods that run at once and are never started again."""
+    """Return the Job of one run: its load generators as pods that run at once and are never started again.
+
+    `plan` has the load and the pods' limits, `run` the cell and its number. The pods connect to `address`, with the
+    host that the cell's placement names, if it names one. Of `pgbench` only the version counts, as the program is that
+    of the image: the one that `cluster` names, else `postgres` of that version.
+    """
     cell = run.cell
     host = cell.placement if cell.placement not in PLACEMENTS else address.host
     told = replace(cell, placement=host).factors()
@@ -271,8 +276,10 @@ def write_manifests(
 ) -> list[Path]:
     """Write namespace, driver, one file a run and run.sh, and return the paths.
 
-    Raises UsageError when the folder will not do, or for cells that pods cannot run; PolicyError for class X, which a
-    server outside of our sandboxes never sees, by our hand or by that of people whom run.sh asks.
+    Each run of `plan` becomes a Job; `address`, `pgbench` and `cluster` are as in `job`, and `cluster` None stands for
+    the default image on plain Kubernetes. `folder` is made where it is missing, and must hold neither other Jobs nor
+    pods' output. Raises UsageError when the folder will not do, or for cells that pods cannot run; PolicyError for
+    class X, which a server outside of our sandboxes never sees, by our hand or by that of people whom run.sh asks.
     """
     _check(plan)
     manifests = {"000-namespace.json": namespace(), "000-driver.json": driver()}

@@ -67,7 +67,11 @@ class PrintedTable:
 
 
 def read_table(text: str, name: str, plain: PrintedTable, table: str = "") -> list[MatrixRow]:
-    """Return the rows of a CSV or JSON text. Raises UsageError that names the row and the column it cannot take."""
+    """Return the rows of a CSV or JSON text. Raises UsageError that names the row and the column it cannot take.
+
+    `name` is the name of the file that `text` was read from, for messages. `plain` has what the rows leave out. `table`
+    names one of several tables in JSON, and is empty where the file is one table.
+    """
     rows = [
         _row(values, f'row {number} of "{name}"', plain)
         for number, values in enumerate(_records(text, name, table), start=1)
@@ -90,7 +94,11 @@ def read_table(text: str, name: str, plain: PrintedTable, table: str = "") -> li
 
 
 def import_rows(store: Store, rows: Sequence[MatrixRow], *, name: str, text: str, target: str = "") -> MatrixResult:
-    """Keep the rows as a matrix, each as a run of its cell, and return its result."""
+    """Keep the rows as a matrix, each as a run of its cell, and return its result.
+
+    `rows`, at least one, were read from `text`, whose SHA-256 the study in `store` keeps with `name`, that of the file.
+    `target` is what was measured, in the user's words, empty where it was not given.
+    """
     first = rows[0].cell
     modes, scales = sorted({row.cell.mode for row in rows}), sorted({row.cell.scale for row in rows})
     parameters: dict[str, str | int | float | bool] = {"scale": ", ".join(map(str, scales))}

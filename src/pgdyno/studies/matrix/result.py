@@ -36,7 +36,11 @@ def matrix_result(session: StudySession, plan: MatrixPlan, matrix: Matrix) -> Ma
 
 
 def rows_result(study: str, rows: Sequence[MatrixRow], *, driver: str, method: Mapping[str, str]) -> MatrixResult:
-    """Return a result with the rows and all that follows from them alone; `driver` and `method` say how they came."""
+    """Return a result with the rows and all that follows from them alone; `driver` and `method` say how they came.
+
+    `study` is the id of the study, and `rows` stay in their order. `driver` is a sentence on where the load generators
+    ran, empty where that is unknown; `method` has by topic, in words, what the rows have in common.
+    """
     best_rows = tuple(CellFigure(cell=row.cell, tps=row.tps) for row in best_by_mode(rows))
     found = curves(rows)
     growths = (lock_growth(curve) for curve in found)

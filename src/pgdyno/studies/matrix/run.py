@@ -187,7 +187,8 @@ def matrix_of(
 ) -> Matrix:
     """Return the rows of what the store holds of this study.
 
-    Each of `cells` becomes a row, in their order; `skipped` are the others of the `plan`, with their reasons.
+    The trials are those of the `session`'s study. Each of `cells` becomes a row, in their order; `skipped` are the
+    others of the `plan`, with their reasons. The plan also has the settings that give a row its durability class.
     """
     store, facts = session.store, session.facts
     trials = tuple(store.trials(session.study.id))

@@ -69,8 +69,9 @@ def prepare(
 ) -> PreparedMove:
     """Return what is to be done. `facts` are of source and target.
 
-    Raises UsageError where the target is the source or the plan's settings are none of it, EnvironmentUnsuitable where
-    it may not be migrated to, a program is missing, or there is too little room.
+    `source` and `target` are the open servers that `plan` moves between; `options` has jobs, bounds and the study to
+    resume. Raises UsageError where the target is the source or the plan's settings are none of it,
+    EnvironmentUnsuitable where it may not be migrated to, a program is missing, or there is too little room.
     """
     _prove(target, facts, plan, options.path.name)
     load = _load_settings(plan, facts[1], options.path.name)

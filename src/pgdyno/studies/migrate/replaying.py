@@ -85,7 +85,13 @@ def replay_on_target(
     announce: Callable[[str], None],
     tick: Callable[[], None],
 ) -> ReplayedLoad:
-    """Run the replay's study, in `left_s` seconds at most; its outcome goes beside the dumps, and stays."""
+    """Run the replay's study, in `left_s` seconds at most; its outcome goes beside the dumps, and stays.
+
+    The study is kept in `store`; `prepared` names the trace and the target, and `request` is how the target was asked
+    for. `study` is the id of the rehearsal, which names the folder of the outcome. `source_identifier` is the system
+    identifier of the source, for a trace that does not have it; a breach of `guards` ends the replay. `announce` takes
+    lines of progress, and `tick` is called about five times a second while statements are sent.
+    """
     plan, planned = prepared.plan, prepared.plan.replay
     assert planned is not None, "it was looked at"
     options = ReplayOptions(

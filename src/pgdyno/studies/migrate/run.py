@@ -74,10 +74,10 @@ def run_rehearsal(
     guards: GuardPlan,
     announce: Announce,
 ) -> MigrateResult:
-    """Rehearse the migration, and return what it came to; what was done until then is kept whatever ends it.
+    """Rehearse the `prepared` migration as a study in `store`; what was done until then is kept whatever ends it.
 
-    Side effects: the target's database is made anew, its settings for the load are put back, the dump is deleted at
-    the end. The source is read, but for what the mover announced. `facts` are of source and target.
+    Remakes the target's database, reverts its settings, deletes the dump; only reads the source, but for what the mover
+    announced. `facts` are of source and target; `request` names the target, `guards` watch it; `announce` takes lines.
     """
     plan, options = prepared.plan, prepared.options
     began = time.time()

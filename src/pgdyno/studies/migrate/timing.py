@@ -29,7 +29,11 @@ _TOTALS = ("archive",)
 def phase_timings(
     plan: MigrationPlan, steps: Sequence[PhaseStep], state: JournalState, jobs: int
 ) -> tuple[PhaseTiming, ...]:
-    """Return every phase as the journal has it, in the order in which they began; `jobs` is that of this run."""
+    """Return every phase as the journal has it, in the order in which they began; `jobs` is that of this run.
+
+    `steps` are the phases of the rehearsal, of which `state` has begins, ends and items, and `plan` the planned times.
+    A phase that never began comes last; `jobs` is how many items are worked on at a time.
+    """
     found = [_timing(plan, one, state, jobs) for one in steps]
     return tuple(sorted(found, key=lambda one: (one.began_s is None, one.began_s or 0.0)))
 

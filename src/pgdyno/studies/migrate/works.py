@@ -111,7 +111,12 @@ def works_of(
     keep: Callable[[str, object], None],
     kept: Mapping[str, object],
 ) -> dict[MigrationPhase, MoverWork | OneWork]:
-    """Return the work of each phase; `keep` is given what a result has beside times, which `kept` has then."""
+    """Return the work of each phase; `keep` is given what a result has beside times, which `kept` has then.
+
+    `phases` are those that `mover` carries out, in `place`; they replace the common work of the same phase.
+    `load` has the settings for the load, None where there are none. `keep` takes a name and a value; `kept` has the
+    values by name, also those of earlier runs of a resumed rehearsal.
+    """
 
     def look() -> None:
         if "source" not in kept:  # how it stood before the first of a rehearsal's runs

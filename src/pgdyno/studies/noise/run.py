@@ -107,7 +107,9 @@ def noise_result(
 ) -> NoiseResult:
     """Return the result: for each metric the noise, the table and what to use; one odd run is left out and named.
 
-    `effect` is the smallest effect that counts, 0.05 for 5 %; `seed` draws which of two runs is B in the A/A verdict.
+    `runs` are the complete ones of `laboratory`, in the order in which they were made, and `design` is how pairs of
+    them would be judged. `effect` is the smallest effect that counts, 0.05 for 5 %; `seed` draws which of two runs is B
+    in the A/A verdict.
     """
     study, store = laboratory.study, laboratory.store
     figures = [figure for trial in runs if (figure := trial.figure(Metric.THROUGHPUT)) is not None]

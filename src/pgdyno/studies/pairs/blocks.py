@@ -119,14 +119,17 @@ def run_blocks(
 ) -> Blocks:
     """Run blocks until `is_enough` says so or `max_blocks` are complete; `factors` are those of every trial.
 
-    `is_enough` is asked after each complete block and must be a rule that allows looking (`stats.sequential`). Where
-    the machine is too disturbed to go on and `short_from` blocks or more are complete, those are returned, with
-    `stopped_short`: an interval that holds at every look holds there too. `has_room` is asked before each block whether
-    so many trials fit into the time that is left; where they do not, or the time is over in mid-block, what is
-    complete is returned, with `stopped_short`. A `spare` arm that cannot be measured leaves the comparison; one whose
-    question is `answered`, by a rule that allows looking, keeps what it has and runs no more.
-    Raises ArmUnmeasured when another arm's configuration is not in force or a load fails with it twice in a row, and
-    EnvironmentUnsuitable when the machine was too disturbed and there is nothing to give back.
+    `laboratory` runs the trials; `arms` has the configuration of each arm and `roles` the role of its trials, both by
+    the arm's name. `seed` draws the order of the arms in each block, and blocks are numbered from `first_block` on.
+    `factors` None stands for none. `is_enough` is asked after each complete block and must be a rule that allows
+    looking (`stats.sequential`). Where the machine is too disturbed to go on and `short_from` blocks or more are
+    complete, those are returned, with `stopped_short`: an interval that holds at every look holds there too.
+    `short_from` None raises in any case. `has_room`, None where time is not limited, is asked before each block whether
+    so many trials fit into the time that is left; where they do not, or the time is over in mid-block, what is complete
+    is returned, with `stopped_short`. A `spare` arm that cannot be measured leaves the comparison; one whose question
+    is `answered`, by a rule that allows looking, keeps what it has and runs no more. Raises ArmUnmeasured when another
+    arm's configuration is not in force or a load fails with it twice in a row, and EnvironmentUnsuitable when the
+    machine was too disturbed and there is nothing to give back.
     """
     blocks = Blocks(arms)
     running = dict(arms)
@@ -200,7 +203,10 @@ def run_repeating(
     spoilt: Collection[TrialState] = SPOILT,
     company: Company | None = None,
 ) -> Trial:
-    """Run a trial until it counts, as `tries` does, and return the last one."""
+    """Run a trial until it counts, as `tries` does, and return the last one.
+
+    `run` makes one trial of `spec`; `spoilt` and `company` decide, as in `tries`, whether it is repeated.
+    """
     return tries(run, spec, spoilt=spoilt, company=company)[-1]
 
 
@@ -213,8 +219,9 @@ def tries(
 ) -> list[Trial]:
     """Run a trial, and again at once while it is `spoilt`, up to REPEATS times, and return them all.
 
-    One that was unsteady although it was extended has had the time of a repetition already, and has one less. The
-    laboratory's `company` says whether others stay: then a disturbed one is not repeated.
+    `run` makes one trial of `spec`, and `spoilt` are the states that are repeated. One that was unsteady although it
+    was extended has had the time of a repetition already, and has one less. The laboratory's `company` says whether
+    others stay: then a disturbed one is not repeated. With None it is repeated.
     """
     made = [run(spec)]
     outcome = made[0].outcome

@@ -48,10 +48,11 @@ def run_meant(store: Store, word: str) -> int:
 
 
 def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> PairResult:
-    """Compare run B with run A, by their numbers `a_id` and `b_id` in the store.
+    """Compare run B with run A, by their numbers `a_id` and `b_id` in `store`.
 
-    Takes all pairs of their study where both are arms of one and share two blocks or more. Raises UsageError when
-    either has no usable score or their loads differ.
+    Judges `metric` by `design`, over all pairs of their study where both are arms of one and share two blocks or more;
+    the verdict on any other two runs is *not resolved*. Raises UsageError when either has no usable score or their
+    loads differ.
     """
     a, b = store.trial(a_id), store.trial(b_id)
     for trial in (a, b):

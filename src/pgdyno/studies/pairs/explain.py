@@ -32,7 +32,9 @@ def explain(
 ) -> list[str]:
     """Return the sentences, each resting on a counter of both arms; a counter that is unknown makes no sentence.
 
-    What `verdicts` judge is told as they do.
+    `baseline` and `winner` are the runs of both arms, and `settings` is what the winner sets. `facts` has the settings
+    before, the block size and the memory of the host; `workload` says whether the load only reads. What `verdicts`
+    judge is told as they do; of any other metric the medians are compared.
     """
     before, after = _per_transaction(baseline), _per_transaction(winner)
     reads = (_reads_became_hits(before, after, facts), _double_buffering(before, after, settings, facts))
@@ -158,8 +160,9 @@ def user_time(
 ) -> str | None:
     """Say whether a gain of the scheduler's migration cost shows as user time, as its source has it; else None.
 
-    A machine that does more useful work spends more time in user code. A gain without it deserves doubt. Whether there
-    is one the verdict on throughput says, where `verdicts` has it.
+    A machine that does more useful work spends more time in user code. A gain without it deserves doubt. `baseline` and
+    `winner` are the runs of both arms, and `settings` is what the winner sets. Whether there is a gain the verdict on
+    throughput says, where `verdicts` has it, else the medians do.
     """
     if linux.MIGRATION_COST not in settings:
         return None

@@ -27,8 +27,9 @@ class Unjudged(EnvironmentUnsuitable):
 def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Verdict | None:
     """Return the verdict on B against A for one metric.
 
-    Blocks with a run of too few transactions for the quantile are left out. None when fewer than two blocks have both
-    figures, or when more than THIN_SHARE of the blocks would be left out: then it is the load that is too thin.
+    `a` and `b` name arms of `blocks`, whose pairs of `metric` are judged by `design`. Blocks with a run of too few
+    transactions for the quantile are left out. None when fewer than two blocks have both figures, or when more than
+    THIN_SHARE of the blocks would be left out: then it is the load that is too thin.
     """
     kept = without_thin(blocks, (a, b), metric)
     left, right = ([], []) if kept is None else kept.pairs(a, b, metric)
@@ -46,7 +47,11 @@ def without_thin(blocks: Blocks, arms: Sequence[str], metric: Metric) -> Blocks 
 
 
 def is_too_thin(blocks: Blocks, arms: Sequence[str], metric: Metric, fewest: int) -> bool:
-    """Tell whether each block so far, `fewest` or more, has a run of too few transactions: more would be no better."""
+    """Tell whether each block so far, `fewest` or more, has a run of too few transactions: more would be no better.
+
+    The runs are those of `arms`, by name, in all complete `blocks`. Only a `metric` that is a quantile can have too few
+    transactions.
+    """
     return len(_thin_blocks(blocks, arms, metric)) == len(blocks.complete) >= fewest
 
 
@@ -104,7 +109,8 @@ def _counted(trials: Iterable[Trial]) -> str:
 def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
     """Return B against A on the study's metric, with the verdicts on all the others beside it.
 
-    Raises Unjudged where too few runs have the metric, or too few transactions for it.
+    `a` and `b` name arms of `blocks`; `metric` is the study's, and every verdict is by `design`. Raises Unjudged where
+    too few runs have the metric, or too few transactions for it.
     """
     verdict = verdict_of(blocks, a, b, metric, design)
     if verdict is None and not _thin_blocks(blocks, (a, b), metric):

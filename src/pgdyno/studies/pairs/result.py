@@ -45,7 +45,10 @@ def company_of(trials: Sequence[Trial]) -> RunsBesideOthers | None:
 
 
 def noise_floor(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, ratio: float | None) -> NoiseRecord:
-    """Return the noise floor; `odd` is the run that was left out, None where none was."""
+    """Return the noise floor; `odd` is the run that was left out, None where none was.
+
+    `noise` was estimated from `runs`; `ratio` is the figure of `odd` over the median of the others, None without `odd`.
+    """
     return NoiseRecord(
         cv=noise.cv,
         pair_sd=noise.pair_sd,
@@ -57,7 +60,11 @@ def noise_floor(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, rat
 
 
 def side_of(name: str, configuration: Configuration, runs: Sequence[Trial], facts: Facts) -> Side:
-    """Return one side of a comparison, medians over its runs; each percentile is of a histogram of its own."""
+    """Return one side of a comparison, medians over its runs; each percentile is of a histogram of its own.
+
+    `name` is what the side is called, and `configuration` what it sets; `facts` has the values before. `runs` are its
+    trials, at least one.
+    """
     p50, p95, p99 = (median_of(runs, metric) for metric in QUANTILES)
     return Side(
         name=name,
@@ -93,7 +100,11 @@ def compared(comparison: Comparison, blocks: Blocks, facts: Facts) -> ComparedPa
 
 
 def pairs_of(blocks: Blocks, a: str = BASE, b: str = WINNER, metric: Metric = Metric.THROUGHPUT) -> tuple[Pair, ...]:
-    """Return the paired figures block by block, with the trials they come from."""
+    """Return the paired figures block by block, with the trials they come from.
+
+    `a` and `b` name arms of `blocks`; a block that lacks one of them is left out. Figures are of `metric`, in its unit,
+    and None where a trial has none.
+    """
     return tuple(
         Pair(
             block=number,
@@ -195,7 +206,11 @@ def effects_of(
 def unmeasured_of(
     effects: Mapping[str, Verdict], winner: Configuration, facts: Facts, catalogue: Catalogue
 ) -> tuple[Unmeasured, ...]:
-    """Return each retained setting whose own effect was not measured; arguments as in `effects_of`."""
+    """Return each retained setting whose own effect was not measured; arguments as in `effects_of`.
+
+    `winner` has all that are retained, `effects` the verdicts on those that were measured, by setting; `facts` and
+    `catalogue` say what the server had before and what a knob costs.
+    """
     return tuple(_retained(knob, winner, facts, catalogue) for knob in winner if knob not in effects)
 
 
@@ -272,7 +287,8 @@ class Inside(TypedDict):
 def inside(laboratory: Laboratory, blocks: Blocks, a: str, b: str, *, b_is: str | None = None) -> Inside:
     """Return `inside` (the evidence of each side's representative run, by arm) and `plans`.
 
-    `b_is` is what the result calls B where the arm has another name.
+    `a` and `b` name arms of `blocks`, whose trials `laboratory` made. `b_is` is what the result calls B where the arm
+    has another name; with None it has that of the arm.
     """
     store, study = laboratory.store, laboratory.study
     found = {}
@@ -283,6 +299,9 @@ def inside(laboratory: Laboratory, blocks: Blocks, a: str, b: str, *, b_is: str 
 
 
 def plans_of(store: Store, blocks: Blocks, a: str, b: str) -> tuple[PlanChange, ...]:
-    """Return the statements of arms `a` and `b` with their plans, those whose shape changed first."""
+    """Return the statements of arms `a` and `b` with their plans, those whose shape changed first.
+
+    `blocks` has the trials, and `store` the plans that were recorded with them.
+    """
     before, after = ([store.records(trial.id, PlanRecord) for trial in blocks.trials(arm)] for arm in (a, b))
     return tuple(plan_changes(before, after))

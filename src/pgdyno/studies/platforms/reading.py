@@ -47,7 +47,9 @@ _SERVER_FACTS = {"PostgreSQL": "version", "data checksums": "data_checksums", "P
 def read_platform(store: Store, study: Study, name: str, counts: Mapping[str, int] | None = None) -> Platform:
     """Return the platform that a matrix or a bench measured. `counts` tells cores, threads, sockets or vcpus.
 
-    Raises UsageError for a study of another kind, or without a complete run.
+    The trials of `study` are read from `store`, and `name` is what the platform is called. A count that is not in
+    `counts` (None: any of them) is taken from the facts of the study. Raises UsageError for a study of another kind, or
+    without a complete run.
     """
     if not kind_of(study.kind).stands_alone:
         raise UsageError(

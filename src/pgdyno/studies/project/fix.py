@@ -146,7 +146,12 @@ def pending(project: Project, record: ProjectRecord, edited_at: float) -> tuple[
 
 
 def amend(project: Project, path: Path, record: ProjectRecord, reason: str, now: float) -> tuple[Amendment, ...]:
-    """Put the edits on record with their reason and return them."""
+    """Put the edits on record with their reason and return them.
+
+    `project` is the file at `path` as it is now, and `record` what was fixed of it and amended since. The `reason` goes
+    with every edit, and `now`, a Unix time, is when they are put on record. The file of the record is written only
+    where there are edits.
+    """
     found = tuple(
         Amendment(_stamp(now), who(), one.scenario, one.field, one.old, one.new, reason)
         for one in pending(project, record, now)

@@ -56,7 +56,9 @@ def project_page(
 ) -> Report:
     """Return the report. `edits` are changes of fixed terms that are not on record yet.
 
-    `pages` says by study where its own page lies, from the folder of this one.
+    `project` is what its file says, and `facts` what the store has of it. `fixed` are its terms with their amendments,
+    None where they were never fixed. `pages` says by study where its own page lies, from the folder of this one; a
+    study that it lacks is not linked, and with None no study is.
     """
     scenarios = judged(project, facts)
     whole = overall(scenarios)

@@ -102,7 +102,11 @@ def require_made(plan: RunPlan, names: Mapping[str, str]) -> None:
 
 
 def make_platform(one: RunPlatform, name: str, plan: RunPlan, announce: Announce) -> str:
-    """Make the sandbox `name` with its data, and return its conninfo in their database; what was there is made anew."""
+    """Make the sandbox `name` with its data, and return its conninfo in their database; what was there is made anew.
+
+    `one` is the platform; `plan` says whether it gets the data, and whether the load is captured there. `announce`
+    takes lines of progress.
+    """
     _remove(name)
     with started(one, name) as target:
         if one.name in plan.data.platforms:
@@ -131,7 +135,11 @@ def conninfo_of(target: Target, database: str) -> str:
 
 @contextmanager
 def running_load(target: Target, load: CapturedLoad, script: Path, database: str) -> Iterator[DriverProcess]:
-    """Give pgbench at work with the script; it is ended afterwards."""
+    """Give pgbench at work with the script; it is ended afterwards.
+
+    pgbench sends `script`, a file, to `database` on `target`. `load` has its clients, its time in seconds and its rate
+    in transactions per second, 0 for no limit. Raises EnvironmentUnsuitable where pgbench fails.
+    """
     account = load_account(target)
     text = Script("captured", text=read_own(script))
     argv = [str(target.program("pgbench")), "-n", "-M", "extended", *text.argument(), "-c", str(load.clients)]

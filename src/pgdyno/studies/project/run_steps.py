@@ -135,7 +135,12 @@ def _scenario_steps(run: ScenarioRun, plan: RunPlan, label: str) -> list[RunStep
 def words_of(
     step: RunStep, places: RunPlaces, run: ScenarioRun | None, *, attempt: int, capture: str
 ) -> tuple[str, ...]:
-    """Return the words of a step with everything that is known when it begins."""
+    """Return the words of a step with everything that is known when it begins.
+
+    `places` has the files and servers that the words of `step` leave open. `run` is what its scenario runs; with None
+    the words for platforms stay as they are. `attempt` counts from 1 and goes into the name of an outcome. `capture` is
+    the folder of the captured log, empty before there is one.
+    """
     values = {
         "trace": str(places.trace),
         "whole": str(places.whole),
@@ -166,7 +171,11 @@ def made_anew(step: RunStep, places: RunPlaces) -> tuple[Path, ...]:
 def seconds_left(
     plan: RunPlan, steps: Sequence[RunStep], done: Mapping[str, float], current: str, spent_s: float
 ) -> float:
-    """Return how long the rest takes by the plan: of each scenario what it was planned to take, less what it took."""
+    """Return how long the rest takes by the plan: of each scenario what it was planned to take, less what it took.
+
+    `steps` are those of the whole `plan`, and `done` has the seconds that each finished one took, by its key. `current`
+    is the key of the step under way, which has taken `spent_s` seconds so far.
+    """
     left = 0.0
     for run in plan.scenarios:
         own = [step for step in steps if step.scenario == run.scenario]

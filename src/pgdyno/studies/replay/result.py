@@ -33,8 +33,11 @@ def result_of(
 ) -> ReplayResult:  # fmt: skip
     """Return what the records say.
 
-    `files` has the records of each process of the engine, `wanted_s` is how long the tape should have taken. Raises
-    EnvironmentUnsuitable where nothing was answered, with the reasons; GuardTripped where a guard ended it first.
+    `study` is that of the replay, `meta` the facts of its trace, and `options` what was asked for. `taped` is what was
+    on the tape, `tally` what the engine counted until the end, and `files` has the records of each process of the
+    engine. `limits` are what the run must keep to count, `wanted_s` is how many seconds the tape should have taken, and
+    `engine` says which engine it was, and why. Raises EnvironmentUnsuitable where nothing was answered, with the
+    reasons; GuardTripped where a guard ended it first.
     """
     answers = dict.fromkeys(AnswerClass, 0)
     times, lines = {name: _Times(taped.statements) for name in _TIMES}, dict[tuple[str, str, str], int]()

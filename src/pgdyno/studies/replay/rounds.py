@@ -98,7 +98,10 @@ def said_together(pairs: Sequence[PairWord]) -> tuple[Word, str]:
 
 
 def outcome_of(output: Path, name: str, number: int, *, is_only: bool) -> Path:
-    """Return the folder of a run's outcome: `output` for the only one, else beside it with `name` and `number`."""
+    """Return the folder of a run's outcome: `output` for the only one, else beside it with `name` and `number`.
+
+    `name` is that of the side and `number` that of the round, from 1 on; `is_only` says that no other run is made.
+    """
     return output if is_only else output.with_name(f"{output.stem}-{name}-{number}{output.suffix}")
 
 
@@ -159,6 +162,10 @@ def run_rounds(
 ) -> Rounds:
     """Run all sides by turns, each run from the state that `restore` brings back, and compare old with new.
 
+    `sides` begin by turns, in their order in the first round; each has `runs` runs, every one a study in `store`. With
+    `restore` None, runs begin with whatever the target holds. `announce` takes lines of progress; `teller` is called
+    with each run that is about to begin, and returns what is given its counts so far about five times a second.
+
     Side effects on the targets: what `restore` and the captured statements do. Every target is proved again before its
     state is brought back, and after that. No run follows one that a guard ended: its target is not to be loaded so.
     """
@@ -200,8 +207,8 @@ def compared_pair(
 ) -> ReplayComparison | str:
     """Compare a new run with the old one of its round, the old one of the next standing for equal platforms.
 
-    `number` is the round, from 1 to `runs`; `results` are by side and round. Reads the outcomes. Returns why nothing is
-    told where a run of them does not count.
+    `trace` is the file that all runs sent. `number` is the round, from 1 to `runs`; `results` are by side and round.
+    Reads the outcomes. Returns why nothing is told where a run of them does not count.
     """
     again = (OLD, number % runs + 1)
     keys = [(OLD, number), (NEW, number), *([again] if runs > 1 and again in results else [])]

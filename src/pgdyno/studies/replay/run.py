@@ -156,9 +156,11 @@ def replay(
 ) -> ReplayResult:
     """Send the trace and return what came of it; the outcome's folder and the study are there whatever ends it.
 
-    Side effects on the target: whatever the captured statements do. `tell` is given the sum so far about five times a
-    second. `follows` says that we ran the one before it on this target: nobody has tuned anything in between. A signal
-    ends the sessions, and the study is interrupted.
+    Side effects on the target: whatever the captured statements do. `ready` is what `prepare` made of `options`;
+    `request`, how the target was asked for, is kept with the study in `store`. `announce` takes lines of progress, and
+    `tell` is given the sum so far about five times a second. `restored` is what brought the target's state back before,
+    None where nothing did. `follows` says that we ran the one before it on this target: nobody has tuned anything in
+    between. A signal ends the sessions, and the study is interrupted.
     """
     began = time.time()
     study = observed_study(

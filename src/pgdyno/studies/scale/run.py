@@ -50,7 +50,9 @@ def run_scale(
 ) -> str:
     """Run every repetition; return why not all were made, empty where all were. Trials of before a kill are kept.
 
-    `sessions` has one for each of the plan's targets.
+    `sessions` has one for each of the `plan`'s targets, by its name (empty: the study's own server). `halt` is given
+    the seconds under load of each run that is not recorded yet, and returns why to end before it, empty to go on;
+    `announce` takes lines of progress.
     """
     workloads = dict[str, Prepared]()
     for target, session in sessions.items():
@@ -112,7 +114,11 @@ def _prepared(session: StudySession, plan: ScalePlan, target: str) -> dict[str, 
 
 
 def scale_result(store: Store, studies: Mapping[str, Study], plan: ScalePlan, ended: str) -> ScaleResult:
-    """Return what the store's runs come to; `studies` has that of each of the plan's targets."""
+    """Return what the store's runs come to; `studies` has that of each of the plan's targets.
+
+    `studies` are keyed by target, as `plan` names them, and their runs are read from `store`. `ended` says why not all
+    runs were made, empty where all were.
+    """
     study, by_id = studies[plan.targets[0]], {one.id: one for one in studies.values()}
     trials = tuple(trial for one in by_id for trial in store.trials(one))
     runs = [_seen(store, plan, trial) for trial in trials if trial.state is not TrialState.ABANDONED]

@@ -140,7 +140,11 @@ def proportion_text(result: ScaleResult) -> str:
 
 
 def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path | None) -> list[str]:
-    """Return the plan: levels with hardware and load, the criterion, the order, then undo, outage and bounds."""
+    """Return the plan: levels with hardware and load, the criterion, the order, then undo, outage and bounds.
+
+    `target` names the servers, for people. The runs of `plan` end after `max_seconds` seconds at the latest, or when
+    `stop_file` exists; None stands for no such file.
+    """
     wanted, longest_s = plan.criterion, plan.runs * plan.run_s
     lines = [f"plan {plan.name}: {plural(len(plan.levels), 'level')} of {plan.workload} on {target}"]
     for level in plan.levels:

@@ -134,7 +134,11 @@ def run_selftest(
     seed: int,
     announce: Callable[[str], None],
 ) -> list[CaseRecord]:
-    """Run the cases one after another; one that this machine cannot measure does not keep the others from theirs."""
+    """Run the cases one after another; one that this machine cannot measure does not keep the others from theirs.
+
+    `laboratory` runs the trials, and `data` makes ready what `cases` work on. `design` is how each case is judged,
+    `seed` draws the order of its arms in each block, and `announce` takes lines of progress.
+    """
     outcomes = []
     for number, case in enumerate(cases, start=1):
         announce(f"case {number} of {len(cases)}, {case.name}: {case.what}")
@@ -189,7 +193,11 @@ def record_of(
     reason: str | None = None,
     pairs: tuple[Pair, ...] = (),
 ) -> CaseRecord:
-    """Return what came of a case; `reason` says why there is no verdict."""
+    """Return what came of a case; `reason` says why there is no verdict.
+
+    `result` is how `case` ended. One that was judged has a `verdict`, its `pairs` block by block, and no `reason`; of
+    any other, `verdict` is None and `pairs` is empty.
+    """
     return CaseRecord(
         name=case.name,
         what=case.what,

@@ -67,8 +67,10 @@ class FirstLook:
     ) -> None:
         """Name those who together are above the bound.
 
-        A study that goes on `beside_others` waits for what LOOK_S has left of the preparation; another one tells what
-        was seen meanwhile, and nothing of a shorter look than SHORTEST_S.
+        `bounds` has it in per cent of one core (`foreign_cpu_pct`); `announce` takes one sentence, and is not called
+        where the bound is kept. A study that goes on `beside_others` waits, by `sleep` in seconds, for what LOOK_S has
+        left of the preparation; another one tells what was seen meanwhile, and nothing of a shorter look than
+        SHORTEST_S.
         """
         if self._before is None:
             return

@@ -77,10 +77,11 @@ def look(
     reader: Reader | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Activity:
-    """Look at a server and its host for a while; None is a sandbox that is not started yet, and this host. Reads only.
+    """Look at a server and its host for a while. Reads only.
 
-    `reader` reads the counters of the host, once before and once after the `seconds`. The server's own work counts as
-    foreign: nothing of ours has begun. Never raises for what cannot be read.
+    `target` None is a sandbox that is not started yet, on this host. `reader` reads the counters of the host before and
+    after the `seconds` that `sleep` waits; None reads the target's host, by the agent where that is another one. The
+    server's own work counts as foreign: nothing of ours has begun. Never raises for what cannot be read.
     """
     read = reader or reader_of(target)
     try:

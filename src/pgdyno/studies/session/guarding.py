@@ -19,7 +19,13 @@ from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 def guarded(
     target: Target, plan: GuardPlan, sessions: int, announce: Callable[[str], None]
 ) -> Iterator[Callable[[], str]]:
-    """Watch disk, memory and connections of the target, and yield what says which guard was breached."""
+    """Watch disk, memory and connections of the target, and yield what says which guard was breached.
+
+    What is yielded returns the breach in words, empty while there is none. `plan` has the limits that the user set, and
+    `sessions` is how many the load will open, for the guard of connections. `announce` takes one line: which guards
+    watch and which do not. Raises EnvironmentUnsuitable as `Sentry.begin`, where a guard is breached before the load
+    begins.
+    """
     reader = GuardReader(target)
     try:
         sentry = Sentry(reader, plan)

@@ -51,7 +51,12 @@ def _state_after(error: BaseException) -> StudyState:
 def told_end(
     ending: MarkedEnd, resumed_by: str | None, session: ServerSession | None, announce: Callable[[str], None]
 ) -> Iterator[None]:
-    """Note how the study ends before its server is restored, and say how it can be continued."""
+    """Note how the study ends before its server is restored, and say how it can be continued.
+
+    The error that ends it is noted in `ending`, which marks the study after that. `resumed_by` is the verb that
+    continues such a study, such as "tune", None or empty where none does. `session` restores the server after this
+    block, None where nothing is changed. `announce` takes sentences for people.
+    """
     try:
         yield
     except BaseException as error:

@@ -65,7 +65,13 @@ def imported_study(
     facts: Mapping[str, object] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Study:
-    """Return the study of what others measured; `files` are those that it is read from, each with its SHA-256."""
+    """Return the study of what others measured; `files` are those that it is read from, each with its SHA-256.
+
+    `kind` and `name` are the study's kind and title, `target` the label of the machine or server that was measured;
+    `workload` and `plan` say what ran there and for how long, as far as the files tell. `files` are (name, hexadecimal
+    digits) pairs. `facts` has sections as `facts_image` has them ("host", "server"), None where nothing is known;
+    `options` are kept beside the files, None for no others.
+    """
     now = time.time()
     return Study(
         id=study_id(kind, now),
@@ -93,9 +99,11 @@ def observed_study(
     seconds: float,
     options: Mapping[str, object],
 ) -> Study:
-    """Return the study, which runs from `began` on; `seconds` is how long the load is watched as it is.
+    """Return the study, which runs from `began` on, in seconds since the epoch.
 
-    `options` are what was asked for, kept under the kind's word.
+    `kind` is part of its id and the key under which `options`, what was asked for, are kept; `name` is its title.
+    `target` is the open server and `facts` what was read of it; `request`, how it was asked for, is kept with the
+    options. `seconds` is how long the load is watched, or may take; 0 without a bound.
     """
     return Study(
         id=study_id(kind, began),

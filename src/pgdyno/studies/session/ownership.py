@@ -84,8 +84,9 @@ def owning(
 ) -> Iterator[LiveRow]:
     """Hold a study as its one process until the block ends, and give its row, which is written each second until then.
 
-    Raises EnvironmentUnsuitable that names the process which runs it, and UsageError as `check_resumable` where it
-    `resumes`; nothing of the study was touched then.
+    The row of `study_id` is on the live board of `store`; `now` is the moment of the claim and `clock` gives that of
+    each later write, both in seconds since the epoch. Raises EnvironmentUnsuitable that names the process which runs
+    it, and UsageError as `check_resumable` where it `resumes`; nothing of the study was touched then.
     """
     board = LiveBoard(store)
     seen: Live | None = None

@@ -137,8 +137,10 @@ def open_study(
 ) -> Iterator[StudySession]:
     """Open the target, load the data, begin the undo session and yield the session of the study.
 
-    Whatever happens inside, an error or SIGINT, SIGTERM or SIGHUP included, the server is restored and the study is
-    marked: INTERRUPTED where it can be resumed, FAILED where it cannot. Raises what the parts raise.
+    The study that `request` asks for, a new one or one to resume, is kept in `store`. `watcher` hears each step of a
+    trial, `announce` takes sentences for people, and `clock` returns seconds since the epoch. Whatever happens inside,
+    an error or SIGINT, SIGTERM or SIGHUP included, the server is restored and the study is marked: INTERRUPTED where it
+    can be resumed, FAILED where it cannot. Raises what the parts raise.
     """
     # A parameter out of its range is refused before a server is asked or a sandbox made.
     asked = make_workload(request.workload, without_class(request.parameters))
@@ -262,8 +264,11 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
 def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
     """Restore the server where a killed session left it changed, before its facts are taken for the baseline.
 
-    Raises EnvironmentUnsuitable where that is needed and `may_change` is False, and while a session of anybody is open
-    on it: data that are loaded, and a load, would reach into its measurement, and ours would be of its configuration.
+    `undo_root` is the folder of the undo bundles on this host, of which those of `target` count; where the target is on
+    another host, its agent looks at the bundles there as well. `announce` takes a sentence before a session is
+    restored. Raises EnvironmentUnsuitable where that is needed and `may_change` is False, and while a session of
+    anybody is open on it: data that are loaded, and a load, would reach into its measurement, and ours would be of its
+    configuration.
     """
     if target.remote is not None:
         target.remote.undo_abandoned(announce, may_change=may_change)
@@ -284,7 +289,12 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
 def begin_session(
     target: Target, study: str, undo_root: Path, kernel: Sequence[str], watch: Deadlines
 ) -> ServerSession:
-    """Begin a session where the server is: here, or by the agent on its host. `kernel` are the Linux knobs to keep."""
+    """Begin a session where the server of `target` is: here, or by the agent on its host.
+
+    `study` is the id that the undo bundle notes, of a study or of what else changes the server. The bundle is made in
+    `undo_root`, or where the agent keeps its own. `kernel` names the Linux knobs that the session's configurations may
+    hold, and `watch` has the watchdog's deadlines in seconds.
+    """
     if target.remote is not None:
         return target.remote.begin(study=study, kernel=kernel, watch=watch)
     return Session.begin(target, study=study, undo_root=undo_root, kernel=kernel, watch=watch)

@@ -122,7 +122,13 @@ def gate_of(
     announce: Callable[[str], None],
     resumed: bool = False,
 ) -> StepConfirmation:
-    """Return the gate of a study. Raises UsageError when --confirm names a step that is not for people."""
+    """Return the gate of a study. Raises UsageError when --confirm names a step that is not for people.
+
+    The steps for people are those of `plan`; `study` is named in the hint that says how to resume. `confirmed` are
+    `STEP` or `STEP=undone`, as --confirm gave them. `ask` is called for steps that are not among them; `verify` None,
+    for a server on another host, takes a person's word for all. `announce` takes what is to be done, line by line.
+    Where the study is `resumed`, what was done before is confirmed or verified again.
+    """
     steps = {step.name: step for step in plan.steps if step.by_hand is not None}
     check_confirmed(plan, confirmed)
     return StepConfirmation(steps, study.id, frozenset(confirmed), ask, verify, announce, resumed)

@@ -60,8 +60,10 @@ def staircase(
 ) -> Figure:
     """Draw the steps in their order; `end` is all kept steps against the baseline in fresh runs.
 
-    `stated_end` is a ratio that a document states without an interval. In the mode `isolate` each step stands on the
-    baseline, and only the last bars compound.
+    `rows` are the measured steps. Like theirs, the ratio of `end` is a gain, above 1 for a better one; None where it
+    was not measured. `stated_end` is a ratio that a document states without an interval, drawn where `end` is None;
+    None where there is none. In the `mode` "isolate" each step stands on the baseline, and only the last bars compound;
+    in "accumulate" each stands on the kept ones before it. `metric` names what grows, for title and axis.
     """
     bars = [_Bar("baseline", "baseline", 100.0, None, None)]
     kept: list[StairRow] = []

@@ -63,7 +63,10 @@ def measure_by_hand(
 ) -> ManualStep:
     """Run the incumbent before and with what a person does; with it taken back when it alternates or gained nothing.
 
-    Raises Unjudged with too few whole pairs, and what the runs raise while they wait for people.
+    `runs` makes the runs and waits for people before them. `options` has the metric, the limits of the verdict and how
+    many runs follow a step that is taken back; `incumbent` is the configuration of all runs, and `done` names the kept
+    steps that people did before `step`. Blocks are numbered from `first_block` on. Raises Unjudged with too few whole
+    pairs, and what the runs raise while they wait for people.
     """
 
     def measure(arm: str, places: range, slot: int) -> list[Trial]:

@@ -68,7 +68,11 @@ class TimeLeft:
     proof: bool = True
 
     def text(self, design: Design, steps: Sequence[Step], options: StaircaseOptions, *, measured: int) -> str:
-        """Return the words; `steps` are those that are left, of the first `measured` pairs are done."""
+        """Return the words: a range of time, as `design` leaves open how many pairs a step takes.
+
+        `steps` are those that are left, in their order; those that `options` pass over are not counted. `measured`
+        pairs of the first one are done.
+        """
         steps = [step for step in steps if will_run(step, options)]
         bounds = (design.min_pairs, design.max_pairs)
         proofs = [pairs * (2 + len(steps)) if self.proof else 0 for pairs in bounds]
@@ -88,7 +92,11 @@ def will_run(step: Step, options: StaircaseOptions) -> bool:
 
 
 def runs_left(pairs: int, steps: Sequence[Step], options: StaircaseOptions, measured: int = 0) -> int:
-    """Return how many runs are left when every step takes so many pairs, without the proof."""
+    """Return how many runs are left when every step takes so many pairs, without the proof.
+
+    `steps` are those that are left, in their order. `measured` of the `pairs` of the first are done, and with any of
+    them its sweep. `options` has the blocks of a sweep and the runs of the baseline after each step.
+    """
     runs = 2 * -min(measured, pairs)
     for place, step in enumerate(steps):
         if step.sweep is not None and (place or not measured):

@@ -16,6 +16,7 @@ from pgdyno.studies.staircase.plan import Plan, Step
 def check_plan(plan: Plan, facts: Facts, *, source: str = "plan", steps: Collection[Step] | None = None) -> None:
     """Refuse, before anything is changed, what cannot be measured here; `steps` are those that will be, None for all.
 
+    `facts` are those of the server that `plan` is for; `source` is the plan's file name, with which errors begin.
     Raises what `check_settings` raises, with the plan's file and step, and UsageError for a step whose values are in
     force already: its pairs would compare a configuration with itself.
     """

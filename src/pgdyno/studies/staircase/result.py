@@ -52,7 +52,8 @@ def staircase_result(
 ) -> StaircaseResult:
     """Return the result with title and sentences; every figure in them is computed from the runs.
 
-    `unfinished` is why it was stopped before its end, "" where it was not.
+    `found` is the course so far of the staircase that `options` ask for; the study, its facts and its trials are those
+    of `laboratory`. `unfinished` is why it was stopped before its end, "" where it was not.
     """
     facts, noise = laboratory.facts, found.noise
     trials = laboratory.store.trials(laboratory.study.id)

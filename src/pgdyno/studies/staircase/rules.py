@@ -36,9 +36,11 @@ def why_not(
 ) -> str:
     """Return why a step is passed over, empty when it is to be run.
 
-    `by_hand` tells whether steps that are only commands are waited for; `alone` that the step was asked for by name,
-    so that what it depends on is not looked at. The sandbox stage proposes candidates among those that it could run:
-    no steps for people, and none of another stage.
+    `outcomes` has that of each earlier step of `plan` by its name, OPEN for one that was passed over and not refuted.
+    `candidates` names the steps that the sandbox stage proposed, None where no such stage chose. `by_hand` tells
+    whether `step` is waited for where it is for people; `alone` that it was asked for by name, so that what it depends
+    on is not looked at. The sandbox stage proposes candidates among those that it could run: no steps for people, and
+    none of another stage.
     """
     chooses = step.by_hand is None and not step.stage
     if candidates is not None and step.name not in candidates and chooses:
@@ -73,9 +75,11 @@ def stop_reason(outcomes: Sequence[str], stop_after: int | None) -> str:
 
 
 def end_sentence(outcomes: Sequence[str], detectable: float | None, *, stage: str = "", not_measurable: int = 0) -> str:
-    """Say what it means when no step was kept: none exceeded the noise floor. Empty when one was.
+    """Say what it means when no step was kept: none exceeded the noise floor. Empty when one was, or none was measured.
 
-    `not_measurable` of the outcomes are of steps that could not be measured: they say nothing of a gain.
+    `outcomes` are those of all steps, SKIPPED ones included. `detectable` is the smallest effect that six pairs would
+    show, as a ratio distance (0.02 is 2 %), None where that is unknown; `stage` is the plan's. `not_measurable` of the
+    outcomes are of steps that could not be measured: they say nothing of a gain.
     """
     measured = [outcome for outcome in outcomes if outcome != SKIPPED]
     if not measured or any(outcome in (KEEP, CANDIDATE) for outcome in measured):

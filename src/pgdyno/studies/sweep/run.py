@@ -72,10 +72,11 @@ def run_sweep(
 ) -> SweepFound:
     """Run every level once in each block, and find optimum region and plateau.
 
-    `levels` are by name, the reference first; `factors` are kept with each run (`TrialSpec`). A level that cannot be
-    measured leaves the sweep; the reference must not.
-    Raises Unjudged when a level lacks its figure of the metric, or has too few transactions for it, and as `run_blocks`
-    does.
+    `runs` makes the runs, in blocks numbered from `first_block` on. `knob` names what is swept, for people; `levels`
+    are configurations by the text of their value, the reference first. `rules` has metric, smallest effect, seed and
+    number of blocks. `factors` are kept with each run (`TrialSpec`), None for none. `announce` takes a sentence after
+    each block, and the answer. A level that cannot be measured leaves the sweep; the reference must not. Raises
+    Unjudged when a level lacks its figure of the metric, or has too few transactions for it, and as `run_blocks` does.
     """
 
     def is_enough(blocks: Blocks) -> bool:
@@ -167,7 +168,10 @@ def run_factorial(
 ) -> FactorialFound:
     """Run the four arms in interleaved blocks until effects and interaction are resolved, or the blocks are spent.
 
-    `names` are the two factors, `configurations` the arms by the names of `FACTORIAL`.
+    `runs` makes the runs. `names` are the two factors for people, such as "work_mem = 64MB"; `configurations` the arms
+    by the names of `FACTORIAL`. Effects and interaction are judged in `metric` by `design`, whose `max_pairs` bounds
+    the blocks; `seed` draws the order of the arms in each. `announce` takes the interaction ratio after each block that
+    tells one.
     """
 
     def is_enough(blocks: Blocks) -> bool:

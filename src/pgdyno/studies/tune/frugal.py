@@ -49,10 +49,11 @@ def frugal(
 ) -> FrugalWinner:
     """Return the frugal part of a configuration that was found: `most` parts to measure, none of what was `refused`.
 
-    At least one setting stays; constraints may keep more of them than can be measured. Those that are `needed`, because
-    a vetoed proof showed it, go last, and those that are `idle` at once where the constraints let them. Settings that
-    failed together in a proof are not proposed with other values: what they lack, or should lack, is another setting.
-    Of a `whole` one only that goes which is surely no loss.
+    The model learns from the trials of `search`, whose constraints hold for each part of `found`. At least one setting
+    stays; constraints may keep more of them than can be measured, and where they let none go, what is returned may be
+    one that was refused. Settings that are `needed`, because a vetoed proof showed it, go last, and those that are
+    `idle` at once where the constraints let them. Settings that failed together in a proof are not proposed with other
+    values: what they lack, or should lack, is another setting. With `whole` only what is surely no loss goes.
     """
     asked = found.without(*idle)
     if not asked or not search.accepts(asked):

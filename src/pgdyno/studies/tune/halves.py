@@ -50,7 +50,8 @@ class _Half:
 def split_group(tuned: Tuned, options: TuneOptions, *, first_block: int, announce: Callable[[str], None]) -> None:
     """Prove the winner without the half of its group that does nothing, as often as there is one.
 
-    `tuned` is changed in place; `first_block` is the number of the first block that is free for these proofs.
+    `tuned` is changed in place; `options` are those that its proof was judged by; `first_block` is the number of the
+    first block that is free for these proofs. `announce` takes a sentence before each of them.
     """
     while (proof := tuned.proof) is not None and tuned.is_offered:
         group = [name for name in proof.rest if name in tuned.winner]

@@ -60,8 +60,9 @@ def loss_at_a_look(search: Search, part: Configuration, found: Configuration, *,
     """Run the whole and a part of it once each, and return what the part plainly lost; None where it did not.
 
     Plainly is more than half of the gain, and far more than noise. Where time has room for one proof only, a poor part
-    then takes two trials and not all of that time. The model learns from both; `block` is theirs. Raises ArmUnmeasured
-    where the part could not be measured and the whole could: it would fail in its proof as well.
+    then takes two trials and not all of that time. `found` is the whole and `part` what would be proved of it; the
+    model of `search` learns from both trials, and `block` is the number of their block. Raises ArmUnmeasured where the
+    part could not be measured and the whole could: it would fail in its proof as well.
     """
     whole = _trial(search, found, WHOLE, block, 0)
     lost = None if whole is None else _trial(search, part, ARM, block, 1)
@@ -81,7 +82,9 @@ def loss_at_a_look(search: Search, part: Configuration, found: Configuration, *,
 def seek_missing(search: Search, loss: Loss, needed: Sequence[str], *, block: int) -> tuple[str, ...] | None:
     """Return the needed settings and the one whose absence the loss comes from; None where it cannot be told.
 
-    `block` is that of its trials, from which the model learns as well.
+    `loss` has the whole and the part that lost. Each trial has the settings that `needed` names, and half of those from
+    which the loss may still come. `block` is the number of their block, and the model of `search` learns from them as
+    well.
     """
     lacking = [name for name in loss.found if name not in loss.part]
     if not lacking or len(lacking) > 2**TRIALS:
@@ -100,8 +103,9 @@ def seek_missing(search: Search, loss: Loss, needed: Sequence[str], *, block: in
 def seek_seen(search: Search, loss: Loss, needed: Sequence[str] = (), *, block: int) -> tuple[str, ...] | None:
     """Return what `seek_missing` does if a trial of that has most of what was lost; None where it has not.
 
-    Where the loss is spread over many settings, or a trial met a busy neighbour, halving comes to one that does not
-    matter, and a proof of it would be wasted.
+    `search`, `loss`, `needed` and `block` are as there, and that trial is the last of the block. Where the loss is
+    spread over many settings, or a trial met a busy neighbour, halving comes to one that does not matter, and a proof
+    of it would be wasted.
     """
     missing = seek_missing(search, loss, needed, block=block)
     figure = None if missing is None else _figure(search, _only(loss.found, missing), block, TRIALS)

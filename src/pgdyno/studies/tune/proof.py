@@ -107,15 +107,17 @@ def prove(
 ) -> Proof | GivenUp | None:
     """Measure until the headline and every effect are resolved, or nothing is to be claimed, or the pairs are spent.
 
-    `alone` names the settings of the winner that are left out one by one, `rest` those that are left out together and
-    go together where the winner is not shown to be better with them, `rivals` the rivals that there is time for.
-    What was found runs beside a winner that is but a part of it, and may veto it: the model chose that part, and the
-    model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
-    (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
-    are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`), of these two `run_blocks` raises
-    ArmUnmeasured, and `compare_arms` Unjudged of their runs. Returns None where time ran out before there were
-    pairs to judge. One that is not `is_needed`, as another proof has an answer, ends so as well where the machine is
-    too disturbed, instead of raising EnvironmentUnsuitable.
+    `laboratory` runs the blocks, numbered from `first_block` on, by the `options` of the tune. `winner` is what is to
+    be proved of `found`, the best of the search. `alone` names the settings of the winner that are left out one by one,
+    `rest` those that are left out together and go together where the winner is not shown to be better with them,
+    `rivals` the rivals that there is time for; each may be empty. `with_found` lets what was found run beside a winner
+    that is but a part of it, and veto it: the model chose that part, and the model may be wrong. Where
+    `has_another_try` tells that another part could still be proved, it does not take the fewest pairs to see that
+    (`noise_sd` is the scatter of ln(figure) of one trial): what ends so is returned as GivenUp, which claims nothing.
+    Only baseline and winner are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`), of these
+    two `run_blocks` raises ArmUnmeasured, and `compare_arms` Unjudged of their runs. Returns None where time ran out
+    before there were pairs to judge. One that is not `is_needed`, as another proof has an answer, ends as if time had
+    run out where the machine is too disturbed, instead of raising EnvironmentUnsuitable.
     """
     asked = {WITHOUT + knob: winner.without(knob) for knob in alone if len(winner) > 1}
     if rest:
@@ -327,7 +329,11 @@ def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str
 
 
 def tolerance_of(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> float:
-    """Return what may be lost of this arm, in ln, and at least the smallest effect of interest."""
+    """Return what may be lost of this arm, in ln, and at least the smallest effect of interest.
+
+    The gain of `arm` over the baseline is judged by `design` from `blocks`, and is 0 where it cannot be. `options` has
+    the metric, the smallest effect and the tolerance.
+    """
     verdict = verdict_of(blocks, BASE, arm, options.metric, design)
     change = 0.0 if verdict is None else math.log(verdict.interval.ratio)
     gain = change if options.metric.higher_is_better else -change

@@ -21,7 +21,11 @@ def restarts_left(laboratory: Laboratory, options: TuneOptions) -> int | None:
 def has_restarts(
     laboratory: Laboratory, options: TuneOptions, configurations: Collection[Configuration], *, keep: int = 0
 ) -> bool:
-    """Tell whether these may run once each, in any order, so that `keep` restarts are left."""
+    """Tell whether `configurations` may run once each, in any order, so that `keep` restarts are left.
+
+    `laboratory` counts the restarts until now, and `options` has the budget that bounds them; without a bound the
+    answer is True.
+    """
     left = restarts_left(laboratory, options)
     return left is None or laboratory.restarts.most(configurations) + keep <= left
 

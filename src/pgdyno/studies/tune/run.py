@@ -132,7 +132,11 @@ def keep_restarts(watch: Stopwatch, outage: Outage, options: TuneOptions) -> Non
 
 
 def too_short(options: TuneOptions, when: str, why: str = "", hint: str = "") -> OutOfTime:
-    """Return the error for a budget that was over before anything could be told; the server is restored by then."""
+    """Return the error for a budget that was over before anything could be told; the server is restored by then.
+
+    `options` has the budget in seconds; `when` ends the sentence that says when it ran out. `why` and `hint` are the
+    error's detail and hint, empty for general ones.
+    """
     return OutOfTime(
         f"the budget of {seconds_text(options.budget_s or 0)} ran out {when}",
         detail=why or "It is the time from Enter to the prompt: start, data load, trials, restore and report.",
@@ -144,7 +148,11 @@ def too_short(options: TuneOptions, when: str, why: str = "", hint: str = "") ->
 def search_and_prove(
     laboratory: Laboratory, tuned: Tuned, options: TuneOptions, announce: Callable[[str], None]
 ) -> None:
-    """Run the search of a tune and prove what it found: all that comes after the noise floor is put into `tuned`."""
+    """Run the search of a tune and prove what it found: all that comes after the noise floor is put into `tuned`.
+
+    `laboratory` tells what time and restarts are left; `options` are those of the search. `announce` takes a sentence
+    for each phase, and for what changes its course.
+    """
     search = tuned.search
     search.run()
     announce(f"search ended: {search.stopped}")

@@ -52,8 +52,9 @@ def _gain(effect: Verdict, metric: Metric) -> float:
 def leave_out_unshown(tuned: Tuned, options: TuneOptions, *, first_block: int, announce: Callable[[str], None]) -> int:
     """Prove the winner without the settings that are not shown to do anything, and take that where it holds.
 
-    What could not be left out alone, because they or what is gone already needed it, goes with them. `tuned` is
-    changed in place; `first_block` is the number of the first block that is free, and the next free one is returned.
+    What could not be left out alone, because they or what is gone already needed it, goes with them. `tuned` is changed
+    in place; `options` are those that its proof was judged by; `first_block` is the number of the first block that is
+    free, and the next free one is returned. `announce` takes a sentence before the proof.
     """
     proof, search = tuned.proof, tuned.search
     if proof is None or not tuned.is_offered:

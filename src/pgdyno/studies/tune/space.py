@@ -14,9 +14,10 @@ from pgdyno.studies.tune.options import TuneOptions
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
     """Return the knobs to search and their ranges on this target under this load, with the reasons of the others.
 
-    `plan` has the seconds of a trial, whether its data are restored, and the clients, for which memory must do;
-    `options` say which knobs are asked for. Raises UsageError for a knob of them that does not exist, PolicyError for
-    one that may not be touched, EnvironmentUnsuitable when nothing is left to search.
+    `facts` are those of the target. `workload` says whether the load only reads; `plan` has the seconds of a trial,
+    whether its data are restored, and the clients, for which memory must do; `options` say which knobs are asked for.
+    Raises UsageError for a knob of them that does not exist, PolicyError for one that may not be touched,
+    EnvironmentUnsuitable when nothing is left to search.
     """
     space = build_space(
         load_catalogue(),

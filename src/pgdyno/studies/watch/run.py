@@ -106,9 +106,11 @@ def watch(
 ) -> WatchSeen:
     """Read the server every `period_s` seconds for `seconds` (None: until KeyboardInterrupt) and return what it did.
 
-    `announce` hears each event at once; `keep` is called after events, and every quarter of an hour. A server that is
-    away is waited for, and one that refuses to be read for REFUSED_S. Raises EnvironmentUnsuitable after that, and
-    where our role is the load's; what was seen is kept before.
+    `reader` reads statements and sessions, `settings` all settings (None where the server does not answer); `told`
+    takes the events. `announce` hears each event at once; `keep` is called after events, and every quarter of an hour.
+    `clock` is a monotonic one, and `sleep` waits, both in seconds. A server that is away is waited for, and one that
+    refuses to be read for REFUSED_S. Raises EnvironmentUnsuitable after that, and where our role is the load's; what
+    was seen is kept before.
     """
     before, known = reader.statements(), settings()
     seen = WatchSeen(period_s, before.at, before.at, told)

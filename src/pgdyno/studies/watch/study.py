@@ -47,8 +47,10 @@ def watch_server(
 ) -> WatchResult:
     """Watch for `seconds` (None: until a signal), keep what is seen as a study and return it.
 
-    Only reads: statements and settings, every `period_s` seconds. Raises EnvironmentUnsuitable, before anything is
-    kept, where the server cannot be watched.
+    Only reads from `target`: statements and settings, every `period_s` seconds. `request`, how it was asked for, is
+    kept with the study in `store`, which also tells what was found and changed on it before. `announce` takes lines for
+    people, one for each event. Raises EnvironmentUnsuitable, before anything is kept, where the server cannot be
+    watched.
     """
     facts, began = read_facts(target), time.time()
     reader, settings = StatementReader(target.postgres), SettingsReader(target.postgres)
@@ -115,7 +117,11 @@ def _begins(name: str, seconds: float | None, period_s: float) -> str:
 def result_of(
     study: Study, facts: Facts, seen: WatchSeen, elapsed_s: float, cpu_pct: float, *, old: tuple[str, ...] = ()
 ) -> WatchResult:
-    """Return what was seen so far; `cpu_pct` of one core was ours here, `old` are settings worth another look."""
+    """Return what was seen so far; `cpu_pct` of one core was ours here, `old` are settings worth another look.
+
+    `study` and `facts` are those with which the watch began, `elapsed_s` seconds ago; `seen` is what it has read since.
+    `old` has a sentence for each proposal, empty for none.
+    """
     statements, covered = seen.regressions.watched()
     detectable = seen.regressions.detectable() if seen.regressions.period >= LEARN else None
     events = tuple(seen.told.events)
@@ -173,7 +179,10 @@ def _title(
 def proposals(changes: Iterable[ChangeRecord], target: str, facts: Facts, now: float) -> tuple[str, ...]:
     """Return a sentence for each setting that pgdyno put in force there at least `OLD_S` ago and that is so still.
 
-    Loads change; whether a setting still pays is known to nobody until it is compared again. Nothing is begun by us.
+    `changes` are in the order in which they were made, on any target: of each knob the last one on `target`, by its
+    label, counts. `facts` tell what is in force, `now` is in seconds since the epoch. Settings that need a restart are
+    left out. Loads change; whether a setting still pays is known to nobody until it is compared again. Nothing is begun
+    by us.
     """
     latest = {one.knob: one for one in changes if one.target == target}
     return tuple(

@@ -85,7 +85,7 @@ def open_session(plan: EnginePlan, user: str, database: str, application: str) -
 def cancel(end_point: EndPoint, pid: int, key: bytes, timeout: float) -> None:
     """Ask the server to cancel what a session is at; what goes wrong shows in that session's answer.
 
-    `pid` and `key` are of its BackendKeyData; `timeout` is in seconds.
+    `end_point` is where the session is, `pid` and `key` are of its BackendKeyData; `timeout` is in seconds.
     """
     try:
         with _connected(end_point, timeout) as connection:

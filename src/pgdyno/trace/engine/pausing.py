@@ -60,7 +60,12 @@ class Pausing:
             self.since = None
 
     def go_on(self, now: int, sessions: list[ReplaySession], heap: list[Moment], due: int) -> list[Moment]:
-        """End the pause and return the moments in the place of `heap`, in no order; `due` is what such a one is for."""
+        """End the pause and return the moments that take the place of those in `heap`, in no order.
+
+        `now` is in us since the begin of the run; `sessions` are all of the engine's, each at the place of its number.
+        `due` is the kind of moment at which a session sends: these are shifted for sessions that are at nothing, and
+        added for those that rested.
+        """
         since = now if self.since is None else self.since
         self.end(now, sessions)
         for session in sessions:

@@ -103,7 +103,11 @@ def made_keys(
     transaction: Sequence[KeyedRow], keys: Iterable[tuple[str, Mapping[str, str | None]]], names: KeyNames,
     without: Counter[str],
 ) -> Iterator[MadeKey]:  # fmt: skip
-    """Give the keys of one transaction by their INSERT; `without` counts by reason those that no answer brings back."""
+    """Give the keys of one transaction by their INSERT; `without` counts by reason those that no answer brings back.
+
+    `transaction` has its rows in their order. `keys`, as `keys_in` returns them, has an entry for each row that was
+    made: its table and its values by column, names as the server quotes them. `names` has the tables of the source.
+    """
     columns = dict(names.columns)
     by_table = dict[str, list[Mapping[str, str | None]]]()
     for qualified, values in keys:

@@ -133,8 +133,9 @@ def run_hammerdb(
 ) -> tuple[str, float]:
     """Run a script to its end and return what HammerDB said, with its CPU time in seconds.
 
-    Script and output stay in the directory as `name`.tcl and `name`.log. The password travels in the environment.
-    HammerDB is ended when the time is over. Raises WorkloadError when it fails.
+    `program` is hammerdbcli, `script` the Tcl text that it runs. Script and output stay in `directory`, made if
+    missing, as `name`.tcl and `name`.log. The `password` travels in the environment. HammerDB is ended after
+    `timeout_s` seconds. Raises WorkloadError when it fails.
     """
     directory.mkdir(parents=True, exist_ok=True)
     path, log = (directory / f"{name}.tcl").absolute(), (directory / f"{name}.log").absolute()

@@ -149,7 +149,12 @@ class PgbenchWorkload:
         instance: int = 0,
         gate: StartGate | None = None,
     ) -> RunningLoad:
-        """Start pgbench in the directory. See `Workload.begin`."""
+        """Start pgbench in the directory. See `Workload.begin`.
+
+        It drives the database `dbname` of `target` as `plan` says. `directory` is this run's own, made if missing.
+        `instance` is the number of this load generator among several, from 0. With a `gate` it begins when that opens,
+        with None at once.
+        """
         plan = self.planned(plan)
         check_plan(plan)
         account = load_account(target)
@@ -167,7 +172,11 @@ class PgbenchWorkload:
         )
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
-        """Check the data that the load left and take its statements' plans. See `Workload.examine`."""
+        """Check the data that the load left and take its statements' plans. See `Workload.examine`.
+
+        The data are in the database `dbname` of `target`. `load` is what the run brought back, and `outcome` what was
+        made of it.
+        """
         found = Examination() if self.examiner is None else self.examiner(target, dbname, load, outcome)
         planned = {plan.statement for plan in found.plans}
         taken = plan_records(target.postgres, dbname, statements(self.scripts))

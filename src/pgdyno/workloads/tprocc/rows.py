@@ -320,7 +320,10 @@ def run_constants(seed: int) -> RunConstants:
 
 
 def nurand(generator: np.random.Generator, a: int, low: int, high: int, c: int, count: int) -> NDArray[np.int64]:
-    """Return `count` numbers of `low` to `high`: ((random(0, a) | random(low, high)) + c) modulo the range, + low."""
+    """Return `count` numbers of `low` to `high`: ((random(0, a) | random(low, high)) + c) modulo the range, + low.
+
+    `generator` draws the random ones. `a` and `c` are the constants A and C of clause 2.1.6; A goes with the range.
+    """
     mixed = generator.integers(0, a, count, endpoint=True) | generator.integers(low, high, count, endpoint=True)
     found: NDArray[np.int64] = (mixed + c) % (high - low + 1) + low
     return found

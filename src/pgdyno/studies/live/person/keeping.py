@@ -39,8 +39,9 @@ _FILE = "pgdyno's own file in the server's configuration"
 def concluded(watched: WatchedServer, result: LiveResult, *, confirm: Confirm | None, answer_s: float) -> LiveResult:
     """Complete the study and, where the dashboard may answer and there is a winner, ask whether to keep it.
 
-    `confirm` asks a person and waits `answer_s` seconds; None asks nobody. The server was restored before. What fails
-    afterwards is told, and changes nothing of the study.
+    `result` is that of the study that was made on `watched`, whose server was restored before. `confirm` asks a person,
+    and the question stays open for `answer_s` seconds; None asks nobody. What fails afterwards is told, and changes
+    nothing of the study.
     """
     winner = result.switch if result.search is None else result.search.winner
     hands, announce = watched.hands, watched.ground.announce

@@ -25,7 +25,12 @@ def candidate_question(
     seconds: float,
     can_be_edited: bool = True,
 ) -> LiveQuestion:
-    """Return the question before a candidate, which waits for so many seconds from now."""
+    """Return the question before a candidate, which waits for so many seconds from now.
+
+    `settings` are the candidate's values and `before` those as found, both by knob; `title` is the question itself.
+    `origin` says why it is tried and `learnt` what those before it came to, in words. EDIT is among the answers where
+    it `can_be_edited`.
+    """
     facts = (("why tried", origin), ("so far", learnt), ("outage", RELOAD), ("undo", UNDONE))
     edits = (Action.EDIT,) if can_be_edited else ()
     actions = (Action.APPROVE, *edits, Action.REJECT, Action.END)
@@ -43,7 +48,12 @@ def plan_question(
     seconds: float,
     outage: str = RELOAD,
 ) -> LiveQuestion:
-    """Return the question before two arms are compared: `a` are the values of A, as found where it sets none."""
+    """Return the question before two arms are compared: `a` are the values of A, as found where it sets none.
+
+    `b` are those of B likewise, by knob. In words, `target` is the server's name, `plan` how periods and pairs go,
+    `effect` what they can show, and `outage` what the switches cost users. `notes` are sentences on what else to know,
+    none where empty. `seconds` is how long an answer is waited for.
+    """
     facts = [("target", target), ("plan", plan), ("shows", effect), ("outage", outage), ("undo", UNDONE)]
     facts += [("note", note) for note in notes]
     return _question("Compare B with A?", (Action.APPROVE, Action.REJECT), seconds, _rows(b, a), facts)
@@ -54,8 +64,9 @@ def keep_question(
 ) -> LiveQuestion:
     """Return the question whether what was found is put in force for good.
 
-    `before` are the values that the settings have now, `where` is what they are written to, `undo` the command that
-    takes them back, `seconds` how long an answer is waited for.
+    `before` are the values that `settings` have now, both by knob; `verdict` is the sentence on what was found, left
+    out where empty. `where` is what they are written to, `undo` the command that takes them back, `seconds` how long an
+    answer is waited for.
     """
     facts = (("found", verdict), ("written to", where), ("outage", RELOAD), ("undo", undo))
     return _question("Keep these settings?", (Action.KEEP, Action.LEAVE_OUT), seconds, _rows(settings, before), facts)
@@ -64,7 +75,7 @@ def keep_question(
 def undo_question(settings: Mapping[str, str], before: Mapping[str, str], *, undo: str, seconds: float) -> LiveQuestion:
     """Return the question whether what was kept is taken back again.
 
-    Arguments as in `keep_question`, but that `before` are the values that come back.
+    `settings`, `undo` and `seconds` are as in `keep_question`; `before` are the values that come back.
     """
     left = seconds_text(seconds)
     facts = (("now", "in force for good"), ("later", f"{undo}; this question goes after {left}, and they stay"))
