@@ -20,6 +20,7 @@ class Parts:
     examination = Examination()
     began_at, ended_at, log, round_trips, pause_s = 0.0, 10.0, folded(), None, 0.0
     warmed = (0, None)
+    driver_is_here = True
 
     def __init__(self, **errors):
         self.said, self.promises, self._errors, self.postgres = [], [], errors, self
@@ -90,7 +91,7 @@ class Parts:
 
     def stop(self):
         self._happens("stop sampling")
-        return SimpleNamespace(rows=[], events=[], path={}, neighbours=())
+        return SimpleNamespace(rows=[], events=[], path={}, neighbours=(), driver_is_here=True)
 
     def outlook(self, outlook):
         pass

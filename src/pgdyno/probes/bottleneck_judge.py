@@ -146,7 +146,8 @@ def _cpu(run: RunFigures) -> Candidate | None:
     counted = "CPUs" if cpu.cpus is None else f"{cpu.cpus:.0f} CPUs"
     said = f"The {counted} were {cpu.busy:.0f} % busy{parts if cpu.is_split else ''}"
     said += "" if cpu.run_queue is None else f"; {cpu.run_queue:.1f} threads ran or were ready"
-    shares = (("the server had", cpu.server_share), ("the driver", cpu.driver_share), ("others", cpu.foreign_share))
+    driver = cpu.driver_share if run.load.driver_is_here else None  # elsewhere it keeps other CPUs busy
+    shares = (("the server had", cpu.server_share), ("the driver", driver), ("others", cpu.foreign_share))
     known = [f"{name} {percent_text(share)}" for name, share in shares if share is not None]
     said += f"; of the busy time {', '.join(known)}." if known else "."
     share = _running(run)

@@ -51,7 +51,8 @@ class Overhead:
 class SampleBatch:
     """Everything that was sampled, in the order of time; `path` are counters of the way there (`path_counters`).
 
-    `neighbours` are the processes of others that used most CPU on the server's host.
+    `neighbours` are the processes of others that used most CPU on the server's host; `driver_is_here` is False when the
+    load generator ran on another one.
     """
 
     rows: Collection[SampleRow]
@@ -59,6 +60,7 @@ class SampleBatch:
     overhead: Overhead
     path: Mapping[str, float] = field(default_factory=dict)
     neighbours: tuple[Neighbour, ...] = ()
+    driver_is_here: bool = True
 
 
 @dataclass(slots=True)
@@ -118,6 +120,7 @@ class Sampler:
         folder: Path | None = None,
     ) -> None:
         self._target = target
+        self.driver_is_here = target.remote is None
         self._driver_pids = driver_pids
         self._interval_s = interval_s
         self._clock = clock
@@ -174,7 +177,7 @@ class Sampler:
         overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean)
         speeds = {} if kept.host is None else kept.host.speeds
         path = path_counters(kept.over_network, kept.round_trips_s, speeds)
-        return SampleBatch(kept.rows.rows(), list(kept.events), overhead, path, self._neighbours())
+        return SampleBatch(kept.rows.rows(), list(kept.events), overhead, path, self._neighbours(), self.driver_is_here)
 
     def _neighbours(self) -> tuple[Neighbour, ...]:
         directory = self._target.directory
@@ -319,7 +322,7 @@ class Sampler:
                 there = self._target.remote.read_host()
             except PgdynoError as error:
                 return unread_host(t, error.message)
-            shares = CpuShares(there.server_cpu_s, driver, there.own_cpu_s, driver_is_here=False)
+            shares = CpuShares(there.server_cpu_s, driver, there.own_cpu_s, self.driver_is_here)
             return parse_host(t, shares, there.texts)
         server = self._target.cpu.seconds()
         known = None if isinstance(server, Unknown) else server

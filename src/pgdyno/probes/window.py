@@ -65,9 +65,11 @@ def is_physical(device: str) -> bool:
     return not device.startswith(_STACKED)
 
 
-def foreign_cpu_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
-    """Return the CPU of neither server, driver nor pgdyno, in percent of one core.
+def foreign_cpu_pct(rows: Rows, from_s: float, to_s: float, *, driver_is_here: bool = True) -> float | None:
+    """Return the CPU of neither server, driver nor pgdyno on the server's host, in percent of one core.
 
+    `rows` are a run's samples, of which those of table cpu between `from_s` and `to_s` (seconds since the epoch) count.
+    `driver_is_here` is False when the load generator runs on another host: what it uses is no part of that busy time.
     Taken from the sums of the window, so that the 10 ms ticks of /proc/stat average out; never below 0. None when no
     row of the window knows the server's share.
     """
@@ -78,7 +80,7 @@ def foreign_cpu_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
         percent = _number(row, "usr_pct") + _number(row, "sys_pct") + _number(row, "irq_pct")
         busy += share * percent / 100 * _number(row, "cpus") * _number(row, "interval_s")
         server += share * _number(row, "server_cpu_s")
-        driver += share * _number(row, "driver_cpu_s")
+        driver += share * _number(row, "driver_cpu_s") if driver_is_here else 0.0
         own += share * _number(row, "self_cpu_s")
         seconds += share * _number(row, "interval_s")
     foreign = foreign_s(busy, server, driver, own)

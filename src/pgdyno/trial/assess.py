@@ -54,6 +54,7 @@ def assess(
     bounds: Bounds,
     *,
     own_devices: bool = True,
+    driver_is_here: bool = True,
     used_by: str = "",
     beside_others: bool = False,
     is_captured: bool = False,
@@ -68,6 +69,7 @@ def assess(
     `bounds.min_window_s` and LEAST_SHARE of the plan's window. A series that leaves less, or never is steady, is
     UNSTEADY and has no score, or DISTURBED where others used the machine meanwhile: the load is not to blame then.
     `own_devices` is False where the data lie on none of the devices that were watched: what those read is not counted.
+    `driver_is_here` is False where the load generator ran on another host than the server.
     `used_by` names the processes of others that used CPU meanwhile. `beside_others` takes a machine whose CPUs others
     use as it is: the run is COMPLETE with a warning, and where they kept it from being steady the window is the plan's.
     `is_captured` is a load that is sent as it was captured, steady or not: its window is the plan's. One whose load
@@ -87,7 +89,7 @@ def assess(
     )
     if load.void is not None:
         return replace(measured, state=TrialState.VOID, reason=load.void)
-    machine = _Machine(rows, bounds, used_by, own_devices)
+    machine = _Machine(rows, bounds, used_by, own_devices, driver_is_here)
     if load.late is not None:
         return machine.without_score(measured, load.late)
     bins = load.bins
@@ -130,9 +132,11 @@ class _Machine:
     bounds: Bounds
     used_by: str
     own_devices: bool
+    driver_is_here: bool
 
     def others(self, begin: float, end: float) -> _OthersUse:
-        foreign, steal = foreign_cpu_pct(self.rows, begin, end), steal_pct(self.rows, begin, end)
+        foreign = foreign_cpu_pct(self.rows, begin, end, driver_is_here=self.driver_is_here)
+        steal = steal_pct(self.rows, begin, end)
         rest = {
             "foreign_disk_mb_per_s": foreign_disk_mb_per_s(self.rows, begin, end),
             "foreign_sessions": foreign_sessions(self.rows, begin, end),

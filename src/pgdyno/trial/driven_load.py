@@ -129,7 +129,8 @@ class DrivenLoad:
         """Tell whether others used the CPUs since the load began, so that it cannot be used however long it lasts."""
         now = self._clock()
         window = self._sampler.rows(), now - elapsed_s, now
-        return disturbance(foreign_cpu_pct(*window), steal_pct(*window), self._extension.bounds, "") is not None
+        foreign = foreign_cpu_pct(*window, driver_is_here=self._sampler.driver_is_here)
+        return disturbance(foreign, steal_pct(*window), self._extension.bounds, "") is not None
 
 
 def _discard(running: RunningLoad) -> None:

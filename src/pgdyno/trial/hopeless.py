@@ -79,16 +79,23 @@ def is_hopeless(seconds: Sequence[tuple[float, float]], end_s: float, floor_tps:
 
 
 def poor_outcome(
-    rates: Rates, rows: Collection[SampleRow], bounds: Bounds, *, used_by: str, beside_others: bool
+    rates: Rates,
+    rows: Collection[SampleRow],
+    bounds: Bounds,
+    *,
+    driver_is_here: bool = True,
+    used_by: str,
+    beside_others: bool,
 ) -> Outcome:
     """Return the outcome of a load that was ended: its rate and CPU, no latencies, as its log lacks the last block.
 
     `rates` has its rates by the second and when they began and ended. CPU is taken from the samples `rows` between
-    these. Above the CPU limits of `bounds` it is disturbed by others like any other run, and repeated; `beside_others`
-    and `used_by` are those of `assess`.
+    these. Above the CPU limits of `bounds` it is disturbed by others like any other run, and repeated;
+    `driver_is_here`, `used_by` and `beside_others` are those of `assess`.
     """
     begin, end = rates.began_at, rates.ended_at
-    foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
+    foreign = foreign_cpu_pct(rows, begin, end, driver_is_here=driver_is_here)
+    steal = steal_pct(rows, begin, end)
     disturbed = disturbance(foreign, steal, bounds, used_by)
     company = {BESIDE_OTHERS: 1.0} if disturbed and beside_others else {}
     count = round(rates.tps * (end - begin))

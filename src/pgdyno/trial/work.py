@@ -82,15 +82,18 @@ class Work:
         """Return the outcome of the load, which has ended; `beside_others` uses it also where they used the machine."""
         assert self.batch is not None, "the life cycle stops sampling before it assesses"
         rows, used_by = self.batch.rows, in_words(self.batch.neighbours)
+        here = self.batch.driver_is_here
         more = {"database_bytes": self.database_bytes, "reset_s": self.reset_s}
         if self.ended_early is not None:
-            outcome = poor_outcome(self.ended_early, rows, bounds, used_by=used_by, beside_others=beside_others)
+            outcome = poor_outcome(
+                self.ended_early, rows, bounds, driver_is_here=here, used_by=used_by, beside_others=beside_others
+            )
             return replace(outcome, counters={**outcome.counters, **more})
         assert self.load is not None, "the life cycle assesses only a load that ended"
         own = devices_hold(facts.host.data_filesystem, own_host=not isinstance(facts.host.cores, Unknown))
         outcome = assess(
-            self.load, rows, self.plan, bounds, own_devices=own, used_by=used_by, beside_others=beside_others,
-            is_captured=self.is_captured,
+            self.load, rows, self.plan, bounds, own_devices=own, driver_is_here=here, used_by=used_by,
+            beside_others=beside_others, is_captured=self.is_captured,
         )  # fmt: skip
         if self.extension is not None:
             outcome = self.extension.told(outcome)

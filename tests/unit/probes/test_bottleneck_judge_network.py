@@ -84,6 +84,13 @@ def test_an_interface_that_is_full_of_other_traffic_is_not_the_loads_when_it_cam
 
 
 @pytest.mark.requirement("R-MON-14")
+def test_a_driver_on_another_host_has_no_share_of_the_servers_cpus():
+    near, far = (judged(load=load, cpu=FULL, active=8.0, waits={"CPU:CPU": 8.0}).evidence[0] for load in (NEAR, FAR))
+    assert "of the busy time the server had 50 %, the driver 30 %" in near
+    assert ("of the busy time the server had 50 %" in far, "driver" in far) == (True, False)
+
+
+@pytest.mark.requirement("R-MON-14")
 def test_the_drivers_machine_says_nothing_of_the_servers_cpus_but_of_the_driver():
     elsewhere = judged(cpu=FULL, own_host=False, active=8.0, waits={"CPU:CPU": 8.0})
     assert elsewhere.resource is Resource.CLIENT

@@ -102,6 +102,8 @@ def test_the_sampler_reads_the_host_that_it_is_told(host: Host, target: Target) 
     host.is_cut = True
     assert "cpu" not in {row.table for row in sampler.take()}
     assert any("connection was lost" in str(event) for event in sampler.events())
+    near = Sampler(replace(target, remote=None), load_database="x", driver_pids=tuple)
+    assert [near.driver_is_here, sampler.driver_is_here, sampler.stop().driver_is_here] == [True, False, False]
 
 
 def test_this_machine_is_read_as_a_distant_one_would_be() -> None:

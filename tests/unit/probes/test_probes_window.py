@@ -35,6 +35,8 @@ def test_foreign_cpu_is_what_is_left_of_the_busy_time() -> None:
     rows = [cpu(1.0), cpu(2.0), cpu(3.0)]
     assert window.foreign_cpu_pct(rows, 0.0, 3.0) == pytest.approx(100 * (1.0 - 0.7))
     assert window.foreign_cpu_pct(rows, 1.0, 2.0) == pytest.approx(30.0)
+    elsewhere = window.foreign_cpu_pct(rows, 0.0, 3.0, driver_is_here=False)
+    assert elsewhere == pytest.approx(100 * (1.0 - 0.5)), "a driver on another host keeps none of these CPUs busy"
 
 
 def test_ticks_average_out_before_foreign_cpu_is_cut_off_at_zero() -> None:

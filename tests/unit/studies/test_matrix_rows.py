@@ -11,6 +11,7 @@ from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.probes.network_path import OVER_NETWORK
 from pgdyno.stats.matrix import little
 from pgdyno.studies.matrix.cell_workload import HISTORY, history_check
 from pgdyno.studies.matrix.result import data_sentence
@@ -106,6 +107,13 @@ def cut(one: CellRun, edges_s: float) -> CellRun:
     return replace(one, trial=replace(one.trial, outcome=replace(outcome, counters=counters)))
 
 
+def elsewhere(one: CellRun) -> CellRun:
+    outcome = one.trial.outcome
+    assert outcome is not None
+    counters = {**outcome.counters, OVER_NETWORK: 1.0}
+    return replace(one, trial=replace(one.trial, outcome=replace(outcome, counters=counters)))
+
+
 @pytest.mark.requirement("R-BEN-13", "R-BEN-09")
 def test_locks_cpu_and_sizes_are_those_of_the_measured_window() -> None:
     row = build_row(CELL, [sampled(run(1))], Surroundings(smt="8", durability={"default": "X"}))
@@ -114,6 +122,7 @@ def test_locks_cpu_and_sizes_are_those_of_the_measured_window() -> None:
     assert row.cpu_pct == 50.0, "of the server's host"
     assert row.server_cpu_pct == 30.0
     assert row.driver_cpu_pct == pytest.approx(10.0)
+    assert build_row(CELL, [elsewhere(sampled(run(1)))], Surroundings()).driver_cpu_pct is None, "it had other CPUs"
     assert (row.smt, row.durability) == ("8", "X")
     assert (row.bytes_before["database"], row.bytes_after["database"]) == (1e6, 2e6)
     assert build_row(CELL, [run(1)], Surroundings()).locks == {}, "nothing sampled is not nothing held"

@@ -26,6 +26,7 @@ class Stage:
         self.tps, self.patience_left_s, self.alarm, self.indicators, self.pids = 5.0, 99.0, 7, (), (11, 12)
         self.result = SimpleNamespace(**{"failure": None, "reason": None, **load})
         self.over: list[bool] = []
+        self.driver_is_here = False
         self.alarms: set[int | None] = set()
         self.extension = SimpleNamespace(
             reserve_s=reserve_s, longest_s=PLAN.duration_s + reserve_s, reason="", bounds=Bounds(), is_over=self.is_over
@@ -140,11 +141,13 @@ def test_others_are_looked_for_since_the_load_began(
 ) -> None:
     stage = Stage(reserve_s=20.0)
     stage.over = [True]
-    monkeypatch.setattr(module, "foreign_cpu_pct", lambda *window: stage.windows.append(window) or foreign)
-    monkeypatch.setattr(module, "steal_pct", lambda *window: stage.windows.append(window) or steal)
+    seen = stage.windows
+    monkeypatch.setattr(module, "foreign_cpu_pct", lambda *window, **where: seen.append((*window, where)) or foreign)
+    monkeypatch.setattr(module, "steal_pct", lambda *window: seen.append(window) or steal)
     turned(stage, stage.driven(), 10.5)
     assert ("is over", 10.5, is_shared) in stage.said
-    assert stage.windows == [((), 1_000_100.0, 1_000_110.5)] * 2
+    window = ((), 1_000_100.0, 1_000_110.5)
+    assert seen == [(*window, {"driver_is_here": False}), window]
 
 
 def test_a_load_without_hope_is_ended_at_half_of_its_window_and_its_logs_are_deleted() -> None:

@@ -92,11 +92,16 @@ def test_only_a_search_trial_is_ended(monkeypatch, tmp_path, role):
 
 
 def test_beside_others_it_is_used_and_says_so_and_else_it_is_disturbed(monkeypatch):
-    monkeypatch.setattr("pgdyno.trial.hopeless.foreign_cpu_pct", lambda *_: 80.0)
+    places = []
+    monkeypatch.setattr(
+        "pgdyno.trial.hopeless.foreign_cpu_pct", lambda *_, driver_is_here: places.append(driver_is_here) or 80.0
+    )
     rates, _ = heard(lambda s: 50.0)
     states = [poor_outcome(rates, [], Bounds(), used_by="", beside_others=stays) for stays in (True, False)]
     assert [one.state for one in states] == [TrialState.COMPLETE, TrialState.DISTURBED]
     assert states[0].counters[BESIDE_OTHERS] == 1.0
+    poor_outcome(rates, [], Bounds(), driver_is_here=False, used_by="", beside_others=True)
+    assert places == [True, True, False]
 
 
 @pytest.mark.parametrize(("at", "is_ours"), [(1.5, False), (2.5, True)])
@@ -109,7 +114,7 @@ def test_sessions_that_a_load_leaves_when_we_end_it_are_no_failure_of_the_server
     fatal = Event(at, "session_fatal", "a session in the load's database ended by a fatal error")
     monkeypatch.setattr(Rates, "hear", hear)
     monkeypatch.setattr(Parts, "poll", lambda self: self.said.count("reading") >= 2)
-    batch = SimpleNamespace(rows=[], events=[fatal], path={}, neighbours=())
+    batch = SimpleNamespace(rows=[], events=[fatal], path={}, neighbours=(), driver_is_here=True)
     monkeypatch.setattr(Parts, "stop", lambda self: batch)
     with made(monkeypatch, tmp_path, Parts()) as laboratory:
         trial = laboratory.run(spec(Role.SEARCH, {"work_mem": "8MB"}), floor_tps=100.0)

@@ -175,6 +175,8 @@ def test_a_load_that_others_kept_from_getting_steady_is_disturbed(rates):
     quiet, burnt = (cpu_rows(len(rates), server_cpu_s=0.5, driver_cpu_s=0.1, self_cpu_s=0.0, usr_pct=usr, sys_pct=0.0,
                              irq_pct=0.0, cpus=2) for usr in (30.0, 80.0))  # fmt: skip
     assert assess(load(rates), quiet, PLAN, Bounds()).state is TrialState.UNSTEADY
+    far = assess(load(rates), quiet, PLAN, Bounds(), driver_is_here=False)
+    assert far.foreign_cpu_pct == pytest.approx(10.0), "what the driver uses of another host is none of this one's"
     outcome = assess(load(rates), burnt, PLAN, Bounds())
     assert outcome.state is TrialState.DISTURBED
     assert (outcome.throughput, outcome.foreign_cpu_pct) == (None, pytest.approx(100.0))

@@ -21,7 +21,7 @@ def work_of(plan: LoadPlan = PLAN, *, clock: str = "", **load: Any) -> Work:
     workload: Any = SimpleNamespace(spec=lambda: SimpleNamespace(clock=clock))
     work = Work(7, TrialSpec(BASELINE, Role.ARM, "A", 0, 0), plan, workload, None, 0.0, 0.0)
     work.load = SimpleNamespace(**{"round_trips": None, "pause_s": 0.0, "began_at": 100.0, "ended_at": 110.0, **load})  # type: ignore[assignment]  # what is asked of it
-    work.batch = SimpleNamespace(rows=[], path={"over_network": 0.0}, neighbours=())  # type: ignore[assignment]
+    work.batch = SimpleNamespace(rows=[], path={"over_network": 0.0}, neighbours=(), driver_is_here=False)  # type: ignore[assignment]
     return work
 
 
@@ -58,7 +58,13 @@ def test_an_outcome_counts_what_the_trial_took_besides(
     work.database_bytes, work.reset_s, work.warmed_bytes = 5e6, 2.5, warmed
     outcome = work.assessed(make_facts(18), Bounds(), beside_others=True)
     assert outcome.counters == {"seen": 1.0, "database_bytes": 5e6, "reset_s": 2.5, "over_network": 0.0, **more}
-    assert told == [{"own_devices": True, "used_by": "", "beside_others": True, "is_captured": True}]
+    assert told == [
+        {"own_devices": True, "driver_is_here": False, "used_by": "", "beside_others": True, "is_captured": True}
+    ]
+    monkeypatch.setattr(module, "poor_outcome", lambda *_, **words: told.append(words) or seen)
+    work.ended_early = SimpleNamespace()  # type: ignore[assignment]  # it is only handed on
+    work.assessed(make_facts(18), Bounds(), beside_others=False)
+    assert told[1:] == [{"driver_is_here": False, "used_by": "", "beside_others": False}]
 
 
 def test_of_a_load_that_runs_its_processes_are_no_foreign_ones() -> None:

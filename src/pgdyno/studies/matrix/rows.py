@@ -14,6 +14,7 @@ from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.samples import SampleValue
 from pgdyno.model.trial import Outcome, Role, Trial, TrialState
+from pgdyno.probes.network_path import OVER_NETWORK
 from pgdyno.studies.matrix.cell_workload import HISTORY
 from pgdyno.workloads.sized import AFTER, BEFORE, counted
 
@@ -158,6 +159,9 @@ def host_cpu(run: CellRun) -> float | None:
 
 
 def _driver_share(run: CellRun) -> float | None:
+    """Return the driver's part of the CPUs of the server's host, in per cent; None where it ran on another one."""
+    if run.trial.outcome is not None and run.trial.outcome.counters.get(OVER_NETWORK):
+        return None
     used = capacity = 0.0
     for place in _moments(run, run.cpu):
         values = [run.cpu[name][place] for name in ("driver_cpu_s", "cpus", "interval_s")]
