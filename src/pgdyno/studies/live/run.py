@@ -47,6 +47,11 @@ class AskedArms:
     rule: object = None
     critical: tuple[int, ...] = ()
 
+    def kept(self) -> dict[str, object]:
+        """Return what a study keeps of it, for `asked_by`."""
+        rule = {} if self.rule is None else {OPTION: self.rule}
+        return {"a": dict(self.a), "b": dict(self.b), "critical": list(self.critical), **rule}
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchPlan:
@@ -324,9 +329,4 @@ def _rejected(told: LiveResult, arms: Arms, period_s: float, options: LiveOption
 
 def _study(request: TargetRequest, ground: LiveGround, asked: AskedArms) -> Study:
     name = f"live {', '.join(f'{name}={value}' for name, value in asked.b.items())}"
-    return live_study(
-        name,
-        request,
-        ground,
-        {"a": dict(asked.a), "b": dict(asked.b), **({} if asked.rule is None else {OPTION: asked.rule})},
-    )
+    return live_study(name, request, ground, asked.kept())
