@@ -178,22 +178,25 @@ def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace
 def load_bins(rows: Sequence[HistogramRow], began_at: float, ended_at: float, bin_s: int) -> list[LoadBin]:
     """Merge the histograms of all scripts and load generators into bins of `bin_s` whole seconds.
 
-    `rows` are those of one run, in any order, which lasted from `began_at` to `ended_at` (Unix times). Seconds that the
-    run does not cover whole, the first and the last, are left out. Latency of a bin without a transaction is None.
+    `rows` are those of one run, in any order, which lasted from `began_at` to `ended_at` (seconds since the epoch).
+    Seconds that the run does not cover whole, the first and the last, are left out; the last bin has the seconds that
+    are left. Latency of a bin without a transaction is None.
     """
     bins: Mapping[int, list[HistogramRow]] = defaultdict(list)
     first = int(-(-began_at // 1))
     for row in rows:
         if first <= row.second and row.second + 1 <= ended_at:
             bins[(row.second - first) // bin_s].append(row)
-    last = max(bins, default=-1)
-    return [_load_bin(bins.get(index, []), first + index * bin_s, bin_s) for index in range(last + 1)]
+    starts = range(first, int(ended_at // 1) if bins else first, bin_s)
+    return [
+        _load_bin(bins.get(index, []), second, min(bin_s, starts.stop - second)) for index, second in enumerate(starts)
+    ]
 
 
-def _load_bin(rows: Sequence[HistogramRow], second: int, bin_s: int) -> LoadBin:
+def _load_bin(rows: Sequence[HistogramRow], second: int, width_s: int) -> LoadBin:
     count = sum(row.count for row in rows)
     if count == 0:
-        return LoadBin(second + bin_s / 2, 0.0, None, None, None)
+        return LoadBin(second + width_s / 2, 0.0, None, None, None)
     merged = LatencyHistogram.merged(row.blob for row in rows if row.count)
     p50, p95, p99 = (merged.quantile_ms(quantile) for quantile in (0.5, 0.95, 0.99))
-    return LoadBin(second + bin_s / 2, count / bin_s, p50, p95, p99)
+    return LoadBin(second + width_s / 2, count / width_s, p50, p95, p99)

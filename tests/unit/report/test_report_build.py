@@ -226,6 +226,21 @@ def test_a_second_without_a_transaction_has_no_latency(tmp_path: Path) -> None:
     assert (bins[1].throughput, bins[1].p99) == (0.0, None)
 
 
+def test_the_last_bin_is_as_wide_as_the_seconds_that_are_left(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        example.add_bench(store)
+        rows = store.histograms(1)[:6]
+    began = rows[0].second
+    bins = load_bins(rows, began, began + 6.5, 4)
+    assert [(one.second, one.throughput) for one in bins] == [
+        (began + 2, sum(row.count for row in rows[:4]) / 4),
+        (began + 5, sum(row.count for row in rows[4:]) / 2),
+    ]
+    stalled = load_bins(rows[:4], began, began + 9, 4)
+    assert [one.throughput for one in stalled[1:]] == [0.0, 0.0], "until its end, where nothing came any more"
+    assert load_bins([], began, began + 9, 4) == []
+
+
 def test_a_level_of_a_sweep_that_is_first_and_taken_is_recorded_once(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.db") as store:
         bench = example.add_bench(store)
