@@ -129,6 +129,12 @@ class OutOfTime(PgdynoError):
     exit_code = ExitCode.NOT_RESOLVED
 
 
+class Halted(PgdynoError):
+    """A bound, a guard or a person ended it before anything could be told; it had changed nothing."""
+
+    exit_code = ExitCode.NOT_RESOLVED
+
+
 class RollbackError(PgdynoError):
     """The server could not be put back as it was found."""
 

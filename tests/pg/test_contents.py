@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.contents.comparing import compare_contents
 from pgdyno.contents.row_hash import RowHash
 from pgdyno.contents.table_rows import TwoSides
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode, Halted
 from pgdyno.model.results.parts.contents import ContentsComparison, RowIs
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
@@ -221,6 +221,38 @@ def test_a_view_that_comes_in_the_place_of_a_table_meanwhile_runs_nothing(
         compare_contents(*pair, announce=exchange)
     assert "trap" not in caught.value.one_line
     assert ("TABLESAMPLE" in caught.value.one_line) is (guard == "a sample")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("ends", [Halted, KeyboardInterrupt], ids=["a bound", "Ctrl-C"])
+@pytest.mark.parametrize("side", [0, 1], ids="ab")
+def test_a_comparison_that_is_to_end_cancels_what_its_sessions_run(
+    pair: tuple[Postgres, Postgres], jobs: int, ends: type[BaseException], side: int
+) -> None:
+    """However long a statement would run: here it waits for a table that somebody has locked."""
+
+    def waits() -> bool:
+        (row,) = pair[side].fetch(
+            "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return row["n"] != 0
+
+    def halt() -> str:
+        if not waits():
+            return ""
+        if ends is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return "the stop file"
+
+    def lock(told: str) -> None:
+        if told == "comparing public.things":
+            holder.execute("LOCK TABLE things IN ACCESS EXCLUSIVE MODE")
+
+    with psycopg.connect(pair[side].conninfo) as holder:
+        with pytest.raises(ends, match="the stop file" if ends is Halted else None):
+            compare_contents(*pair, jobs=jobs, halt=halt, announce=lock)
+        assert not waits()
+        holder.rollback()
 
 
 def test_a_role_that_may_not_read_a_table_is_told_so(pair: tuple[Postgres, Postgres]) -> None:

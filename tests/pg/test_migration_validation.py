@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, Halted
+from pgdyno.migration.validation import validate
 from pgdyno.migration.validation.comparing import compare_databases
 from pgdyno.model.results.migrate import ValidationResult
 from pgdyno.sandbox.sandbox import Sandbox
@@ -81,6 +83,14 @@ def compared(source: Postgres, target: Postgres, *, jobs: int = 1) -> Validation
     found = compare_databases(source, target, jobs=jobs)
     mine = [one for one in found.findings if one.topic not in OF_ROLES or one.object.startswith("validated_")]
     return replace(found, findings=tuple(mine))
+
+
+def test_a_validation_ends_with_the_rehearsal_and_tells_what_it_compares(pair: tuple[Postgres, Postgres]) -> None:
+    told = list[str]()
+    source, target = (SimpleNamespace(postgres=one) for one in pair)
+    with pytest.raises(Halted, match="--max-seconds 60"):
+        validate(source, target, halt=lambda: "--max-seconds 60", tell=told.append)  # type: ignore[arg-type]
+    assert told[0] == "comparing objects"
 
 
 @pytest.mark.requirement("R-MIG-04")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TypeVar
 
 from pgdyno.contents.row_hash import PROBE, RowHash
 from pgdyno.contents.snapshot import snapshot
 from pgdyno.contents.table_rows import TwoSides, compare_table
 from pgdyno.contents.tables import StoredTable, sequences_of, tables_of
-from pgdyno.errors import UsageError
+from pgdyno.errors import Halted, UsageError
 from pgdyno.model.results.parts.contents import ContentsComparison, SequenceDifference, TableDifference
 from pgdyno.server.postgres import Postgres
 
+T = TypeVar("T")
 EXAMPLES = 20
+_LOOK_S = 0.5
+"""How often `halt` is asked, and what goes on after it is cancelled again."""
 
 
 def compare_contents(
@@ -26,14 +30,16 @@ def compare_contents(
     jobs: int = 1,
     max_seconds: float | None = None,
     examples: int = EXAMPLES,
+    halt: Callable[[], str] = lambda: "",
     announce: Callable[[str], None] = lambda _: None,
 ) -> ContentsComparison:
     """Return how the database of B differs from that of A: its tables to the row, and its sequences.
 
     `a` and `b` are the servers with sessions in those databases. Opens `jobs` sessions on each, all of one side in one
     snapshot; statements are cancelled after `max_seconds` each, None for never. At most `examples` rows that differ are
-    named of each table. `announce` is told what is compared. Versions may differ. Needs the right to read every table;
-    raises ConnectError, and EnvironmentUnsuitable where a server refuses.
+    named of each table. `halt` says why to end now, empty while it goes on: what the sessions run is cancelled then, as
+    after an error or a signal, and Halted is raised. `announce` is told what is compared. Versions may differ. Needs
+    the right to read every table; raises ConnectError, and EnvironmentUnsuitable where a server refuses.
     """
     if jobs < 1:
         raise UsageError(f"{jobs} jobs cannot compare anything", hint="Give --jobs 1 or more.")
@@ -46,7 +52,7 @@ def compare_contents(
         others = {name for name in names if sorted(first[name].columns) != sorted(second[name].columns)}
         unlike += [f"table {name} has other columns in B: not compared" for name in sorted(others)]
         alike = [_keyed(first[name], second[name]) for name in names if name not in others]
-        compared = _compared(pairs, alike, examples, announce)
+        compared = _compared(pairs, alike, examples, halt, announce)
         before, after = pairs[0].both(sequences_of)
         database = str(pairs[0].a("SELECT current_database()")[0][0])
     return ContentsComparison(
@@ -64,7 +70,11 @@ def compare_contents(
 
 
 def _compared(
-    pairs: list[TwoSides], tables: list[StoredTable], examples: int, announce: Callable[[str], None]
+    pairs: list[TwoSides],
+    tables: list[StoredTable],
+    examples: int,
+    halt: Callable[[], str],
+    announce: Callable[[str], None],
 ) -> list[tuple[int, TableDifference | None]]:
     """Compare the largest tables first, so that no session is left with one of them alone at the end."""
     free, own = list(pairs), threading.local()
@@ -80,10 +90,26 @@ def _compared(
     with ThreadPoolExecutor(len(pairs), initializer=take) as pool:
         running = {number: pool.submit(one, number) for number in order}
         try:
-            return [running[number].result() for number in range(len(tables))]
+            _await(list(running.values()), halt)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            while busy := [future for future in running.values() if not future.done()]:
+                for sides in pairs:
+                    sides.end()
+                wait(busy, _LOOK_S)  # and again: a statement may have begun in between
             raise
+    return [running[number].result() for number in range(len(tables))]
+
+
+def _await(running: Iterable[Future[T]], halt: Callable[[], str]) -> None:
+    """Return when all have ended. Raises the first error of theirs, and Halted."""
+    left = set(running)
+    while left:
+        if why := halt():
+            raise Halted(f"the comparison was ended: {why}")
+        done, left = wait(left, _LOOK_S, FIRST_COMPLETED)
+        for future in done:
+            future.result()
 
 
 def _keyed(a: StoredTable, b: StoredTable) -> StoredTable:

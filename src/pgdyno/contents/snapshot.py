@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import LiteralString
 
 import psycopg
@@ -18,6 +18,7 @@ _TABLES_ALONE = """
 SELECT set_config(name, 'view, foreign-table', true) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
 """
 _ARE_ALONE = "SELECT coalesce(current_setting('restrict_nonsystem_relation_kind', true), '') <> ''"
+_CANCEL_S = 5.0
 EVERY_ROW = sql.SQL(" TABLESAMPLE system (100)")
 """Behind a table, for servers that `must_sample`: all of its rows, and of a view an error before any of it is run."""
 
@@ -36,6 +37,10 @@ class _Reading:
         with query_errors(self._label), self._connection.cursor() as cursor, cursor.copy(query) as copy:
             for row in copy:
                 yield bytes(row)
+
+    def end(self) -> None:
+        with suppress(psycopg.Error):  # the session is gone
+            self._connection.cancel_safe(timeout=_CANCEL_S)
 
 
 @contextmanager

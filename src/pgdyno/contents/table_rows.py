@@ -50,6 +50,11 @@ class TwoSides:
             other = beside.submit(ask, self.b)
             return ask(self.a), other.result()
 
+    def end(self) -> None:
+        """Cancel what both sides run; from another thread than the one that asks."""
+        self.a.end()
+        self.b.end()
+
 
 def compare_table(sides: TwoSides, table: StoredTable, *, examples: int) -> tuple[int, TableDifference | None]:
     """Return how many rows A has, and how B differs; None where it holds the same rows.

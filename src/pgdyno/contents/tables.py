@@ -24,6 +24,9 @@ class ReadsSnapshot(AskRows, Protocol):
     def copied(self, query: sql.Composed) -> Iterator[bytes]:
         """Yield each row of a COPY TO STDOUT, as the server writes it."""
 
+    def end(self) -> None:
+        """Cancel what the session runs; another thread may call it, and the one that waits for rows gets an error."""
+
 
 _TABLES = """
 SELECT n.nspname, c.relname, c.oid::bigint, c.reltuples::bigint,

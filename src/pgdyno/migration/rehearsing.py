@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import Halted, PgdynoError
 from pgdyno.migration.journal import RehearsalJournal
 from pgdyno.migration.mover import ItemWatch, MoveItem, PhaseStep
 from pgdyno.model.results.migrate import ItemEnd, MigrationPhase
@@ -135,6 +135,8 @@ def _one(
         watch = JournalWatch(journal, phase, {one.key: one.kind for one in items})
         left = tuple(one for one in items if not _is_there(one, work, watch))
         work.run(left, watch)
+    except Halted:
+        return
     except PgdynoError as error:
         journal.phase(phase, "failed", error.one_line)
         if error.hint:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, Halted
 from pgdyno.migration.journal import RehearsalJournal, read_journal
 from pgdyno.migration.mover import ItemWatch, MoveItem, PhaseStep
 from pgdyno.migration.movers.dump_restore import DumpRestore
@@ -22,6 +22,7 @@ from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase,
 from pgdyno.model.shapes import shaped
 from pgdyno.studies.migrate.replaying import CUT_SHORT, replay_phase
 from pgdyno.studies.migrate.timing import item_timings, path_of, phase_timings, total_of
+from pgdyno.studies.migrate.works import OneWork
 
 P = MigrationPhase
 PLAN = MigrationPlan(name="shop", source="dbname=shop", folder="/srv/x", database="shop")
@@ -239,6 +240,21 @@ def test_a_run_that_is_to_end_begins_no_other_phase(tmp_path: Path) -> None:
     works = {P.EXPORT: Work(("dump",), world), P.IMPORT: Work(("a",), world), P.INDEXES: Work((), world)}
     assert rehearse(tmp_path, works, asked=lambda: "the stop file" if world else "") == "the stop file"
     assert world == ["dump"]
+
+
+def test_a_phase_that_was_ended_by_the_halt_has_not_failed_and_is_done_when_the_run_goes_on(tmp_path: Path) -> None:
+    begun, steps = list[str](), (PhaseStep(P.VALIDATION),)
+
+    def validate() -> None:
+        begun.append("validate")
+        if len(begun) == 1:
+            raise Halted("the comparison was ended: the stop file")
+
+    works: Any = {P.VALIDATION: OneWork("validate", validate)}
+    assert rehearse(tmp_path, works, steps, lambda: "the stop file" if begun else "") == "the stop file"
+    assert read_journal(tmp_path).failed == {}
+    assert rehearse(tmp_path, works, steps) == ""
+    assert begun == ["validate", "validate"]
 
 
 @pytest.mark.requirement("R-MIG-01")

@@ -20,6 +20,6 @@ def validate(
     """Return how the target's database differs from the source's; what cannot be read is told as unread.
 
     Compares the databases of `source` and `target` with `jobs` sessions on each server; `tell` is given a line of
-    progress at each step. `halt` is not consulted: a comparison that has begun runs to its end.
+    progress at each step. Raises Halted once `halt` says why to end.
     """
-    return compare_databases(source.postgres, target.postgres, jobs=jobs, tell=tell)
+    return compare_databases(source.postgres, target.postgres, jobs=jobs, halt=halt, tell=tell)

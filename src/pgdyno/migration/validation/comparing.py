@@ -46,18 +46,24 @@ def definitions_of(rows: AskRows) -> Definitions:
 
 
 def compare_databases(
-    source: Postgres, target: Postgres, *, jobs: int = 1, tell: Callable[[str], None] = lambda _: None
+    source: Postgres,
+    target: Postgres,
+    *,
+    jobs: int = 1,
+    halt: Callable[[], str] = lambda: "",
+    tell: Callable[[str], None] = lambda _: None,
 ) -> ValidationResult:
     """Return how the target's database differs from the source's, objects first, then every row.
 
     Opens `jobs` sessions on each server, in the databases that `source` and `target` connect to, and reads every table
     once. `tell` is given a line of progress for the objects and for each table. Versions may differ. Needs the right to
-    read every table; raises ConnectError, and EnvironmentUnsuitable where a server refuses.
+    read every table; raises ConnectError, EnvironmentUnsuitable where a server refuses, and Halted once `halt` says why
+    to end.
     """
     begin = monotonic()
     tell("comparing objects")
     compared, found, unread, notes = _objects(source, target)
-    rows = compare_contents(source, target, jobs=jobs, announce=tell)
+    rows = compare_contents(source, target, jobs=jobs, halt=halt, announce=tell)
     gone = {"pg_catalog.pg_largeobject", *(one.object for one in found if one.topic == "table")}
     unlike = [line.replace("in B: not compared", "on the target") for line in rows.unlike]
     unread += [line for line in unlike if not any(f"table {name} is only in" in line for name in gone)]
