@@ -2,7 +2,7 @@
 
 An agent is this very version, so that a field of another type, one too many or one too few is no version's: it is
 something else that speaks there, and the rest of pgdyno need not be ready for it. What the store holds may be of
-another version: read with `strict=False`, a field that is not known is passed over, and a default stands for one that
+another version: read with `strict=False`, a field that is not known is passed over. A default stands for a field that
 is missing. A type that is written unlike its fields has a FORM: the type of its plain value, with `form` and `of_form`.
 """
 

@@ -40,7 +40,7 @@ class StudyData:
         return self
 
     def make_ready(self, workload: Workload, facts: Facts, *, policy: str) -> None:
-        """Take the workload's databases into use and load the data; see `preparation.make_ready`.
+        """Take the workload's databases into use and load the data; see the function `make_ready`.
 
         Raises EnvironmentUnsuitable, too, where another study runs the same load on this server, or is loading.
         """

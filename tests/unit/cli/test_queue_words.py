@@ -133,7 +133,11 @@ def test_add_list_and_remove(tmp_path):
 def test_the_units_run_one_window_and_give_time_to_restore(tmp_path):
     argv = ["/opt/py thon", "-m", "pgdyno", "queue", "run", "--window", "22:00-06:00", "--once"]
     service = service_text(argv, user="postgres", home="/srv/x", stop_s=1800)
-    assert "ExecStart='/opt/py thon' -m pgdyno queue run --window 22:00-06:00 --once\n" in service
+    assert 'ExecStart="/opt/py thon" -m pgdyno queue run --window 22:00-06:00 --once\n' in service
+    words = ["/bin/run", "it's", 'a "b"', "c\\d", "e%", "$HOME"]
+    odd = service_text(words, user="postgres", home="/srv/a b%", stop_s=1)
+    assert r'''ExecStart=/bin/run "it's" "a \"b\"" "c\\d" e%% "$$HOME"''' + "\n" in odd, "no shell reads them"
+    assert 'Environment="PGDYNO_HOME=/srv/a b%%"\n' in odd
     assert "KillMode=mixed\nTimeoutStopSec=1800\n" in service
     assert "OnCalendar=*-*-* 22:00:00 Europe/Berlin\n" in timer_text("22:00", "Europe/Berlin")
     done = CliRunner().invoke(command, ["timer", "--window", "22:00-06:00", "-o", str(tmp_path / "units")])

@@ -128,8 +128,9 @@ def service_text(argv: Sequence[str], *, user: str, home: str | None, stop_s: fl
     `argv` is the command of the runner, quoted here, `user` the account that it runs as; `stop_s` is in seconds. `home`
     is PGDYNO_HOME for its runs, None where it is not set.
     """
-    environment = 'Environment="PGDYNO_HOME={}"\n'.format(home.replace("%", "%%")) if home else ""
-    command = " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in argv)
+    environment = f'Environment="PGDYNO_HOME={_escaped(home)}"\n' if home else ""
+    words = (f'"{_escaped(word)}"' if shlex.quote(word) != word else _escaped(word) for word in argv)
+    command = " ".join(words).replace("$", "$$")
     return (
         "[Unit]\n"
         "Description=pgdyno: the runs of one night\n"
@@ -146,6 +147,11 @@ def service_text(argv: Sequence[str], *, user: str, home: str | None, stop_s: fl
         "KillMode=mixed\n"
         f"TimeoutStopSec={stop_s:.0f}\n"
     )
+
+
+def _escaped(word: str) -> str:
+    """Return what stands for a word in a unit: in its quotes a backslash means something, too, and % always."""
+    return word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
 
 
 def timer_text(begin: str, zone: str | None) -> str:
