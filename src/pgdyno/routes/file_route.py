@@ -11,7 +11,7 @@ from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
 from pgdyno.model.configuration import Configuration
 from pgdyno.routes.dropin import TRIES, DropIn, block_of, render
 from pgdyno.routes.file_change import FileChange, changes_of, plan_lines
-from pgdyno.routes.route import Record, Route
+from pgdyno.routes.route import Route
 from pgdyno.routes.three_way import without_block
 from pgdyno.undo.bundle import UndoBundle
 
@@ -43,11 +43,6 @@ class FileRoute(Route):
     def dropin(self) -> DropIn:
         """Return the two files, worked on by the server's account within the pinned directories."""
         return DropIn(self._main, self._bundle.hands())
-
-    @classmethod
-    def from_record(cls, record: Record, bundle: UndoBundle) -> FileRoute:
-        """Rebuild one. Raises KeyError on a record that `record` did not make."""
-        return cls(DropIn(Path(str(record["main"]))), bundle)
 
     @property
     def _path(self) -> Path:
