@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
@@ -30,7 +30,7 @@ def compare_contents(
     jobs: int = 1,
     max_seconds: float | None = None,
     examples: int = EXAMPLES,
-    halt: Callable[[], str] = lambda: "",
+    halt: Callable[[], str] = str,
     announce: Callable[[str], None] = lambda _: None,
 ) -> ContentsComparison:
     """Return how the database of B differs from that of A: its tables to the row, and its sequences.
@@ -90,7 +90,7 @@ def _compared(
     with ThreadPoolExecutor(len(pairs), initializer=take) as pool:
         running = {number: pool.submit(one, number) for number in order}
         try:
-            _await(list(running.values()), halt)
+            _await(running.values(), halt)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             while busy := [future for future in running.values() if not future.done()]:
@@ -107,7 +107,7 @@ def _await(running: Iterable[Future[T]], halt: Callable[[], str]) -> None:
     while left:
         if why := halt():
             raise Halted(f"the comparison was ended: {why}")
-        done, left = wait(left, _LOOK_S, FIRST_COMPLETED)
+        done, left = wait(left, _LOOK_S, FIRST_EXCEPTION)
         for future in done:
             future.result()
 

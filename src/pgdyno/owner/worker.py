@@ -62,7 +62,7 @@ def serve(channel: socket.socket, tasks: Tasks) -> None:
     """Do one task after another until the channel is closed."""
     while (message := receive(channel)) is not None:
         _, data = message
-        name, given = pickle.loads(data)  # noqa: S301 - sent by our parent alone, which may do more than we
+        name, given = pickle.loads(data)  # noqa: S301 - it comes from our parent alone, which has more rights than this process
         header, answer, descriptor = _done(tasks[name], given)
         send(channel, header, answer)
         if descriptor is not None:

@@ -52,7 +52,7 @@ class SampleBatch:
     """Everything that was sampled, in the order of time; `path` are counters of the way there (`path_counters`).
 
     `neighbours` are the processes of others that used most CPU on the server's host; `driver_is_here` is False when the
-    load generator ran on another one.
+    load generator ran on another machine than the one that was sampled.
     """
 
     rows: Collection[SampleRow]

@@ -13,6 +13,7 @@ from pgdyno.contents.row_hash import RowHash
 from pgdyno.contents.snapshot import snapshot
 from pgdyno.contents.table_rows import TwoSides
 from pgdyno.contents.tables import AskRows
+from pgdyno.migration.mover import nobody_halts
 from pgdyno.migration.validation.aspects import Aspect
 from pgdyno.migration.validation.differences import Objects, TwoVersions, differences, no_fault, without_parts
 from pgdyno.migration.validation.positions import positions
@@ -50,7 +51,7 @@ def compare_databases(
     target: Postgres,
     *,
     jobs: int = 1,
-    halt: Callable[[], str] = lambda: "",
+    halt: Callable[[], str] = nobody_halts,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ValidationResult:
     """Return how the target's database differs from the source's, objects first, then every row.
